@@ -4,12 +4,13 @@
 
 use crate::events::followers;
 use crate::identity::Identity;
-use crate::objects::{pairs, select_all};
+use crate::objects::{DEFAULT_POOL, pairs, select_all};
 use crate::respond::Problem;
 use crate::{App, Shared};
 use axum::extract::{Extension, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse as _, Response};
+use paceline_types::PoolId;
 use serde_json::{Map, Value};
 use std::fmt::Write as _;
 
@@ -126,7 +127,10 @@ pub(crate) async fn metrics(
     let mut text = String::new();
     own_figures(&app, &mut text);
     for (table, keys, label, figures) in TABLES {
-        let rows = select_all(&app, &identity, table).await?;
+        let mut rows = select_all(&app, &identity, table).await?;
+        if table == "Pool" {
+            add_default_pool(&app, &mut rows);
+        }
         for (column, metric, kind, help) in figures {
             head(&mut text, metric, kind, help);
             for row in &rows {
@@ -137,6 +141,18 @@ pub(crate) async fn metrics(
         }
     }
     Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response())
+}
+
+/// The default pool is always there, and has a row only if it is configured.
+fn add_default_pool(app: &App, rows: &mut Vec<Map<String, Value>>) {
+    let name = Value::from(DEFAULT_POOL);
+    if rows.iter().any(|row| row.get("name") == Some(&name)) {
+        return;
+    }
+    let (running, waiting) = app.host.control().pool_figures(PoolId::DEFAULT);
+    let figures = [("running", running.into()), ("waiting", waiting.into())];
+    let row = figures.into_iter().chain([("name", name)]);
+    rows.push(row.map(|(column, value)| (column.to_owned(), value)).collect());
 }
 
 /// Writes a figure, or one for each class of a map; none of what is not known yet.

@@ -33,6 +33,7 @@ pub(crate) use database::{own_problem, select_all};
 pub(crate) use fields::pairs;
 use fields::{Reader, Reading};
 use paceline_catalogue::Kind;
+pub(crate) use pool::DEFAULT as DEFAULT_POOL;
 use serde_json::{Map, Value, json};
 
 /// A kind of object.

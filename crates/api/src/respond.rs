@@ -199,7 +199,9 @@ impl Problem {
             | Reason::BlocksItself { resource, .. } => ("place", json!({ "resource": resource })),
             Reason::NotOwner { lock } => ("place", json!({ "lock": lock })),
             Reason::NoBackend { frontend } => ("place", json!({ "frontend": frontend })),
-            Reason::NoServer { backend } => ("place", json!({ "backend": backend })),
+            Reason::NoServer { backend } | Reason::BackendDeleted { backend } => {
+                ("place", json!({ "backend": backend }))
+            }
             Reason::Cancelled { by, .. } => ("by", (**by).into()),
             Reason::Exhausted { .. } | Reason::Ending => return,
         };
@@ -234,6 +236,7 @@ pub(crate) fn reason(reason: &Reason) -> (&'static str, bool) {
         Reason::Draining { .. } | Reason::Ending => ("draining", false),
         Reason::NoBackend { .. } => ("no_backend", true),
         Reason::NoServer { .. } => ("no_server", false),
+        Reason::BackendDeleted { .. } => ("no_backend", false),
         Reason::UnknownResource { .. } => ("unknown_resource", true),
         Reason::TooWide { .. } => ("too_wide", true),
         Reason::BlocksItself { .. } => ("blocks_itself", true),

@@ -84,7 +84,17 @@ impl Engine {
     /// Why a request gets no server, if all of its backend are down.
     pub(crate) fn no_server(&self, work: &Work) -> Option<Refusal> {
         let backend = work.draft.route.and_then(|route| route.chosen.backend)?;
-        (!self.fleet.is_usable(backend)).then(|| no_server(work))
+        (!self.fleet.is_usable(backend)).then(|| self.without_server(work, backend))
+    }
+
+    /// That no server of its backend is up, or that an edit deleted the backend.
+    fn without_server(&self, work: &Work, id: BackendId) -> Refusal {
+        let backend = work.draft.request.attributes.known(Known::Backend).into();
+        let is_there = self.snapshot.routing.backend_by_id(id).is_some();
+        Refusal::lasting(match is_there {
+            true => Reason::NoServer { backend },
+            false => Reason::BackendDeleted { backend },
+        })
     }
 
     /// Gives a server to a request that passed its backend's list; or it waits for one, or there is
@@ -107,7 +117,7 @@ impl Engine {
             }
             Choice::Full => Err(self.wait_at_gate(work, backend)),
             Choice::None => {
-                let refusal = no_server(&work);
+                let refusal = self.without_server(&work, backend);
                 Err(self.refuse(work, refusal))
             }
         }
@@ -149,7 +159,7 @@ impl Engine {
         let snapshot = self.snapshot();
         let Some(checkpoint) = snapshot.checkpoints.checkpoint(gate::id(backend)) else {
             debug_assert!(false, "only a backend with a gate is full");
-            let refusal = no_server(&work);
+            let refusal = self.without_server(&work, backend);
             return self.refuse(work, refusal);
         };
         // Only what it slept here counts against the queue's longest wait, not what it slept at the
@@ -170,7 +180,7 @@ impl Engine {
             Arrival::Passed(held) => {
                 debug_assert!(false, "nobody passes the gate of servers that are full");
                 self.hold(&mut work, held);
-                let refusal = no_server(&work);
+                let refusal = self.without_server(&work, backend);
                 self.refuse(work, refusal)
             }
             Arrival::Refused(turned) => {
@@ -327,10 +337,4 @@ impl Engine {
             self.count_users.remove(&(held.checkpoint(), counter, id));
         }
     }
-}
-
-/// That no server of its backend is up.
-pub(crate) fn no_server(work: &Work) -> Refusal {
-    let backend = work.draft.request.attributes.known(Known::Backend).into();
-    Refusal::lasting(Reason::NoServer { backend })
 }

@@ -3,7 +3,7 @@
 //! Owns the sockets of frontends and the connections to servers, HTTP/1 as bytes (`wire`), and what a
 //! refusal looks like to a client (`respond`). Promises H1 to H5 and D2; that a client which leaves while
 //! its request waits takes it along at once; and that no more memory is used for a body than two
-//! buffers. It decides nothing about who may go: that is the engine's, behind `host`.
+//! buffers. It does not decide which requests may run: the engine does, behind `host`.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod date;

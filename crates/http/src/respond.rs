@@ -1,7 +1,7 @@
 //! The one place where refusals and failures become HTTP responses.
 //!
-//! Nobody else in this crate picks a status. Every response says in one sentence what happened and
-//! where, as JSON to those who ask for it and as text to all others, unless the frontend has a page of
+//! No other module of this crate chooses a status. Every response says in one sentence what happened and
+//! where, as JSON to clients that ask for it and as text to all others, unless the frontend has a page of
 //! its own for that status.
 
 use crate::date;
@@ -41,7 +41,7 @@ impl Reply {
         Self { status, word, message, place: None, rule: None, retry_after: None, quota: None }
     }
 
-    /// The response to a head that is none.
+    /// The response to a head that cannot be parsed.
     pub fn bad_head(error: HeadError) -> Self {
         let status = match error {
             HeadError::TooLong => 431,
@@ -53,14 +53,14 @@ impl Reply {
         Self::new(status, "bad_request", error.text())
     }
 
-    /// The response to a request that is none for another reason.
+    /// The response to a request that is invalid for another reason.
     pub fn bad_request(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(400, "bad_request", message)
     }
 
-    /// The response to a head that does not come.
+    /// The response to a head that times out.
     pub fn slow_head() -> Self {
-        Self::new(408, "timeout", "the head of the request did not come in time")
+        Self::new(408, "timeout", "the head of the request was not received in time")
     }
 
     /// The response to a head that rules cannot judge.
@@ -104,18 +104,18 @@ impl Reply {
     /// The response where all descriptors for connections to servers are in use, or as many as the backend may have.
     pub fn no_descriptor(is_share_used: bool) -> Self {
         let message = match is_share_used {
-            true => "the backend has its share of the connections to servers",
+            true => "the backend has used up its share of connections to servers",
             false => "there are too many connections to servers",
         };
         Self::new(503, "exhausted", message)
     }
 
-    /// The response in place of one that does not come; none if nobody is there to read it.
+    /// The response in place of one that does not come; none if the client has left.
     pub fn failed(failure: &Failure) -> Option<Self> {
         Some(match failure {
             Failure::ClientLeft => return None,
             Failure::ClientSlow => {
-                Self::new(408, "timeout", "the body of the request did not come in time")
+                Self::new(408, "timeout", "the body of the request was not received in time")
             }
             Failure::Body(text) => Self::bad_request(*text),
             Failure::BodyTooLong => Self::body_too_long(),
@@ -144,7 +144,7 @@ impl Reply {
         let mut reply = Self::new(status, word, refusal.reason.to_string());
         let is_passing = matches!(status, 429 | 503);
         let seconds = refusal.retry_at.map(|at| at.since(now).0.div_ceil(1_000_000_000));
-        // A slot is free when somebody is done: nobody knows when, soon is the best guess.
+        // A slot is free when another request ends. When that is cannot be known; soon is the best guess.
         reply.retry_after = is_passing.then(|| seconds.unwrap_or(1).max(1));
         if let Reason::Rejected { rule } = refusal.reason {
             reply.rule = Some(rule);
@@ -199,7 +199,7 @@ impl Reply {
         text
     }
 
-    /// Adds to an object of JSON who turned the request away, where somebody did.
+    /// Adds to an object of JSON what turned the request away, if something did.
     pub fn push_place(&self, out: &mut String) {
         match &self.place {
             Some(Place::Checkpoint { name, key }) => {
@@ -221,7 +221,7 @@ impl Reply {
         }
     }
 
-    /// Writes the whole response as HTTP/1.1; tells how long its body is.
+    /// Writes the whole response as HTTP/1.1. Returns how long its body is.
     pub fn write(&self, how: How<'_>, out: &mut Vec<u8>) -> usize {
         let (body, content_type) = self.body(how.page, how.is_json);
         out.extend_from_slice(b"HTTP/1.1 ");
@@ -275,6 +275,7 @@ fn status(reason: &Reason) -> (u16, &'static str) {
         Reason::Draining { .. } | Reason::Ending => (503, "draining"),
         Reason::NoBackend { .. } => (503, "no_backend"),
         Reason::NoServer { .. } => (503, "no_server"),
+        Reason::BackendDeleted { .. } => (503, "no_backend"),
         Reason::UnknownResource { .. } => (503, "unknown_resource"),
         Reason::TooWide { .. } => (503, "too_wide"),
         Reason::BlocksItself { .. } => (503, "blocks_itself"),

@@ -1,4 +1,4 @@
-//! A backend as somebody wrote it: servers that do the same work, and how one of them is chosen.
+//! A backend as configured: servers that do the same work, and how one of them is chosen.
 
 use crate::address::Address;
 use crate::frontend::Certificate;
@@ -47,7 +47,7 @@ pub struct Server {
     pub connections_max: Option<u32>,
 }
 
-/// How a server is chosen among those that are up and have room.
+/// How a server is chosen among the servers that are up and have room.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Balance {
     /// In turn, by weight, each as evenly spread as can be.
@@ -131,7 +131,7 @@ pub struct BackendTimeouts {
     pub connect: Span,
     /// For the head of a response, once the request is sent.
     pub response: Span,
-    /// How long a connection that nobody uses is kept.
+    /// How long an idle connection is kept.
     pub idle: Span,
 }
 
@@ -154,7 +154,7 @@ pub struct BackendTls {
     pub name: Option<Box<str>>,
     /// Whether a server has to prove that it is the one that is meant.
     pub verify: bool,
-    /// What we prove to servers who we are with.
+    /// The certificate that we show to servers.
     pub certificate: Option<Certificate>,
 }
 

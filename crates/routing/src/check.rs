@@ -11,7 +11,7 @@ use crate::routing::{
 use paceline_types::{BackendId, ServerId, Span, limits, nearest};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The most that may wait for the servers of a backend: whoever waits takes memory.
+/// The most requests that may wait for the servers of a backend: each takes memory.
 const WAITERS_MAX: u64 = 10_000_000;
 
 type Checked = Result<(), RoutingError>;

@@ -1,9 +1,9 @@
-//! All servers at work: which are up, who holds a place at which, and which is next.
+//! All servers at work: which are up, which requests hold a place at which, and which is next.
 //!
 //! Promises that no server is given more than its maximum, not by one, and that what was given is
 //! counted until it is given back, whatever edits happen in between: also against a server that takes the
 //! place of the one it was given, at the same address. A backend where a server has a
-//! maximum is *gated*: whoever comes passes a counter before it gets a server, and [`Fleet::poll_limit`]
+//! maximum is *gated*: each request passes a counter before it gets a server, and [`Fleet::poll_limit`]
 //! says what the limit of that counter is, so that passing it means that there is room.
 
 use crate::backend::{Backend, Balance, Server};
@@ -112,8 +112,9 @@ impl Fleet {
         }
     }
 
-    /// Takes on new settings. Servers keep what they have and are, by number, while they stay at their
-    /// address; new ones and those that move are up, and count the requests that are still there. Backends that did not change are left alone, but for being compared.
+    /// Uses new settings. Servers keep their requests and their state, by number, while they stay at their address. Servers
+    /// that are new or move are up, and count the requests that are still at their address. Backends that did not change are
+    /// compared and left alone.
     pub fn configure(&mut self, backends: &[Backend]) {
         let mut slots = BTreeMap::new();
         let mut turns = BTreeMap::new();
@@ -188,7 +189,7 @@ impl Fleet {
         Slot { id, weight, max, up, site, fresh, held: fresh, credit }
     }
 
-    /// A server is not at its address any more; who has it still is.
+    /// A server is not at its address any more; requests that have it still are.
     fn leave_site(&mut self, backend: BackendId, slot: &Slot, last_before: SiteId) {
         if slot.fresh > 0 {
             let ghost = Ghost {
@@ -287,7 +288,7 @@ impl Fleet {
         group.map_or(Choice::None, |mut group| group.choose(&[], &mut self.lot.clone()))
     }
 
-    /// A request gets a server, if that is there. `counted` tells whether the request passed the gate and is
+    /// A request gets a server, if that is there. `counted` says whether the request passed the gate and is
     /// counted there.
     pub fn take(&mut self, backend: BackendId, server: ServerId, counted: bool) -> Option<Seat> {
         let (of, place) = self.places.get(&server).copied()?;
@@ -355,7 +356,7 @@ impl Fleet {
     }
 
     /// A gated backend whose limit may have changed, and what it is now: so many may have passed its
-    /// gate. With no server that is up it is the most there is, so that nobody waits for nothing.
+    /// gate. With no server that is up it is the largest number, so that no request waits in vain.
     pub fn poll_limit(&mut self) -> Option<(BackendId, u32)> {
         let backend = self.stale.pop()?;
         let limit = self.group(backend).map_or(u32::MAX, Group::limit);
@@ -416,7 +417,7 @@ impl Group {
         }
     }
 
-    /// How many may have passed the gate: those who have a server, and one for each place that is free.
+    /// How many may have passed the gate: the requests that have a server, and one for each free place.
     fn limit(&self) -> u32 {
         let mut usable = self.slots.iter().filter(|slot| slot.is_usable()).peekable();
         if usable.peek().is_none() {

@@ -1,4 +1,4 @@
-//! A frontend as somebody wrote it: where requests come in, and what is believed of them.
+//! A frontend as configured: where requests come in, and what is believed of them.
 
 use crate::address::{Address, Network};
 use paceline_types::Span;
@@ -42,7 +42,7 @@ pub struct Frontend {
     pub log_values: Vec<(Box<str>, String)>,
 }
 
-/// A condition, and the backend of those for whom it holds.
+/// A condition, and the backend of the requests for which it holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UseBackend {
     /// An expression; it may read counters.
@@ -60,7 +60,7 @@ pub struct Certificate {
     pub key: Box<str>,
 }
 
-/// Where the attribute `user` comes from. Neither proves who it is; that is for what stands before.
+/// Where the attribute `user` is read from. Neither proves the identity; that is up to what stands before the proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UserFrom {
     /// The name in `Authorization: Basic`.

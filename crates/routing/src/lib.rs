@@ -2,7 +2,7 @@
 //!
 //! This room owns the settings of frontends, backends and servers with their text forms
 //! ([`Frontend`], [`Backend`], [`Server`], [`Balance`], [`Address`]), their checks
-//! ([`Routing::check`], [`Switch::compile`]), the choice of a backend ([`Switch`]), and who holds what
+//! ([`Routing::check`], [`Switch::compile`]), the choice of a backend ([`Switch`]), and which requests hold what
 //! at which server and address ([`Fleet`], [`Site`]). Promises that every wrong setting is one error that says where, and
 //! that no server is given more than its maximum. Pure: it opens no socket, reads no clock, and draws
 //! no random number that it was not given the seed of.

@@ -1,4 +1,4 @@
-//! Lots: numbers that nobody can foresee, the same on every run with the same seed.
+//! Lots: numbers that clients cannot foresee, the same on every run with the same seed.
 
 /// A sequence of lots (SplitMix64).
 #[derive(Clone, Debug)]

@@ -90,7 +90,7 @@ impl Routing {
         self.frontends.iter().find(|frontend| *frontend.name == *name)
     }
 
-    /// The frontend that listens at this address, as it was written. Nobody does at port 0, which is another
+    /// The frontend that listens at this address, as it was written. No frontend does at port 0, which is another
     /// port for each frontend.
     #[must_use]
     pub fn frontend_at(&self, address: &Address) -> Option<&Frontend> {

@@ -1,6 +1,6 @@
 //! Which backend a request goes to: the lines of its frontend, compiled.
 //!
-//! What reads no counter can be decided before anybody else is asked to wait: [`Switch::begin`] finds
+//! Lines that read no counter can be decided before the engine's lock is taken: [`Switch::begin`] finds
 //! the first such line that holds, and says whether a line before it reads counters, which
 //! [`Switch::end`] then looks at.
 
@@ -112,7 +112,7 @@ impl Switch {
         self.frontends.get(frontend).is_some_and(|lines| !lines.values.is_empty())
     }
 
-    /// The values that a frontend logs, by name; one that fails is none.
+    /// The values that a frontend logs, by name; a value that fails is none.
     pub fn values(&self, frontend: &str, input: &impl Input) -> Vec<(Box<str>, Option<String>)> {
         let values = self.frontends.get(frontend).map_or(&[][..], |lines| &lines.values);
         let value = |expr: &Expr| expr.key(input).ok().map(std::borrow::Cow::into_owned);

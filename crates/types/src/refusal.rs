@@ -80,6 +80,11 @@ pub enum Reason {
         /// The backend.
         backend: Box<str>,
     },
+    /// An edit deleted its backend while it waited there.
+    BackendDeleted {
+        /// The backend.
+        backend: Box<str>,
+    },
     /// A claim names a resource that does not exist.
     UnknownResource {
         /// The name.
@@ -209,6 +214,9 @@ impl fmt::Display for Reason {
             }
             Self::NoServer { backend } => {
                 write!(f, "no server of backend \"{backend}\" is up or has a weight")
+            }
+            Self::BackendDeleted { backend } => {
+                write!(f, "backend \"{backend}\" was deleted while the request waited for it")
             }
             Self::UnknownResource { resource, near: Some(near) } => {
                 write!(f, "no resource \"{resource}\", did you mean \"{near}\"?")

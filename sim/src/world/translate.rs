@@ -263,7 +263,10 @@ fn reason(reason: &Reason) -> model::Reason {
         Reason::BlocksItself { .. } => model::Reason::BlocksItself,
         Reason::NotOwner { lock } => model::Reason::NotOwner(known(lock)),
         Reason::NoBackend { frontend } => model::Reason::NoBackend(known(frontend)),
-        Reason::NoServer { backend } => model::Reason::NoServer(known(backend)),
+        // The model does not tell the two apart.
+        Reason::NoServer { backend } | Reason::BackendDeleted { backend } => {
+            model::Reason::NoServer(known(backend))
+        }
         // Only a host ends and cancels, never an engine by itself.
         Reason::Exhausted { .. } | Reason::Ending | Reason::Cancelled { .. } => {
             model::Reason::Exhausted

@@ -14,7 +14,7 @@ use paceline_types::{PoolId, Priority};
 use serde_json::{Map, Value, json};
 
 /// The pool that always exists.
-pub(super) const DEFAULT: &str = "default";
+pub(crate) const DEFAULT: &str = "default";
 
 /// The table Pool.
 pub(super) struct Pool;

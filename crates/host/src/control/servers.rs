@@ -4,7 +4,9 @@ use super::{Control, Decided, Event, State};
 use crate::kept::Cause;
 use paceline_engine::{Grant, Quota, Rerouted, Snapshot};
 use paceline_routing::{Address, ServerFigures};
-use paceline_types::{Known, Place, Priority, Refusal, Request, RequestId, ServerId, Span, Time};
+use paceline_types::{
+    Attributes, Known, Place, Priority, Refusal, Request, RequestId, ServerId, Span, Time,
+};
 use std::sync::{Arc, MutexGuard};
 use tokio::sync::{oneshot, watch};
 
@@ -70,6 +72,14 @@ impl Control {
         let priority = state.engine.grant(id).map_or(Priority::START, |grant| grant.priority);
         let frontend = request.attributes.known(Known::Frontend);
         state.engine.values(frontend, &request.attributes, priority)
+    }
+
+    /// The values that its frontend logs with a request of these attributes that has no permit, by name, with counters as
+    /// they are now.
+    #[must_use]
+    pub fn values(&self, attributes: &Attributes) -> Vec<(Box<str>, Option<String>)> {
+        let frontend = attributes.known(Known::Frontend);
+        self.state().engine.values(frontend, attributes, Priority::START)
     }
 
     pub(super) fn withdraw(&self, id: RequestId) {

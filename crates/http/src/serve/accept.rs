@@ -1,11 +1,12 @@
-//! From an accepted socket to a connection that speaks HTTP: who it is from, whether it may stay, TLS.
+//! From an accepted socket to a connection that speaks HTTP: its client, whether it may stay, TLS.
 
-use crate::serve::admit::admit;
+use crate::serve::admit::{Submitted, granted_to, submit};
 use crate::serve::attributes::{self, Peer, Speaker};
 use crate::serve::buffer::{Buffer, Prefixed};
 use crate::serve::connections::{CountedConnection, Full};
 use crate::serve::h1::Connection;
 use crate::serve::listen::{BACKLOG, ListenPoint, Listening};
+use crate::serve::log::Record;
 use crate::serve::lost::Stop;
 use crate::serve::stream::{Socket, Stream};
 use crate::serve::table::LiveFrontend;
@@ -25,10 +26,10 @@ use std::task::Poll;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
-/// How long accepting rests when the system has no more descriptors or memory.
+/// How long accepting pauses when the system has no more descriptors or memory.
 const REST: Duration = Duration::from_millis(100);
 
-/// So many are accepted in a row before others have their turn.
+/// So many connections are accepted in a row before other tasks run.
 const TURN: usize = 64;
 
 /// A socket that listens, with this worker's runtime.
@@ -46,7 +47,7 @@ impl Listener {
         })
     }
 
-    /// One that waits to be accepted right now, as the system knows it, not as it has told.
+    /// A connection that waits to be accepted right now, whether the runtime knows of it or not.
     fn accept_now(&self) -> Option<Accepted> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         match self {
@@ -79,7 +80,7 @@ impl Listener {
     }
 }
 
-/// A connection as it was accepted. Whom it is from is known by then and only then: the system forgets it
+/// A connection as it was accepted. The address of its client is known only now: the system forgets it
 /// as soon as the other side resets.
 struct Accepted {
     socket: Socket,
@@ -121,8 +122,8 @@ pub(crate) async fn run(worker: Rc<Worker>, listening: Listening, place: Arc<Lis
             },
         };
         match accepted {
-            // One that is accepted is held until there is room: only so does a place that is free go to a
-            // worker that has a use for it.
+            // An accepted connection is held until there is room: only so does a free place go to a worker that
+            // can use it.
             Ok(accepted) => {
                 let peer = Peer::new(accepted.from, Arc::clone(&place));
                 tokio::select! {
@@ -140,7 +141,7 @@ pub(crate) async fn run(worker: Rc<Worker>, listening: Listening, place: Arc<Lis
             }
         }
     }
-    // New ones may go on coming until it is closed; those who were here first are no more than wait.
+    // New connections may come until it is closed; those that were here first are no more than the backlog.
     let waiting = std::iter::from_fn(|| listener.accept_now()).take(BACKLOG as usize);
     let Some(frontend) = last else { return };
     for (number, accepted) in held.into_iter().chain(waiting).enumerate() {
@@ -225,11 +226,21 @@ async fn begin(
         }
     }
     let mut permit = None;
-    if let Some(request) = attributes::connection(&worker.control, &frontend, &peer) {
-        match admit(&worker, request, &socket).await {
+    if let Some(mut asking) = attributes::connection(&worker.control, &frontend, &peer) {
+        let mut record = Record::without_head(&frontend, &peer);
+        record.keep(&frontend, &mut asking);
+        let outcome = match submit(&worker, asking).map_err(|stop| *stop) {
+            Ok(Submitted::Runs(permit, waits)) => Ok((permit, waits)),
+            Ok(Submitted::Waits(waiting, waits)) => {
+                granted_to(&worker, (waiting, waits), &socket).await
+            }
+            Err(stop) => Err(stop),
+        };
+        match outcome {
             Ok((granted, _)) => permit = Some(granted),
-            // A refused connection is closed without a word: none was asked.
-            Err(Stop::Left | Stop::Reply(_)) => return,
+            Err(Stop::Left) => return,
+            // A refused connection is closed without an answer: no request was read.
+            Err(Stop::Reply(reply)) => return record.end_unanswered(&worker, &reply),
         }
     }
     let stream = match &frontend.tls {

@@ -1,4 +1,4 @@
-//! A request's way to its permit.
+//! How a request gets its permit.
 
 use crate::respond::Reply;
 use crate::serve::attributes::Asking;
@@ -9,20 +9,6 @@ use crate::serve::worker::Worker;
 use paceline_host::{Admission, Permit, Waiting};
 use paceline_types::Refusal;
 
-/// Has a request walk the path. It ends at once when its client leaves.
-pub(crate) async fn admit(
-    worker: &Worker,
-    asking: Asking,
-    client: &Socket,
-) -> Result<(Permit, WaitCount), Stop> {
-    let left = async {
-        client.left().await;
-        Stop::Left
-    };
-    let submitted = submit(worker, asking).map_err(|stop| *stop)?;
-    admitted(worker, submitted, left, || client.has_left()).await
-}
-
 /// What has become of a request at once.
 #[derive(Debug)]
 pub(crate) enum Submitted {
@@ -30,7 +16,7 @@ pub(crate) enum Submitted {
     Waits(Waiting, WaitCount),
 }
 
-/// Begins the walk of a request.
+/// Begins the walk of a request. Most requests run at once: they are no part of a future that waits.
 pub(crate) fn submit(worker: &Worker, asking: Asking) -> Result<Submitted, Box<Stop>> {
     let Asking { request, client } = asking;
     let mut waits = WaitCount::new(client, request.bytes());
@@ -46,24 +32,21 @@ pub(crate) fn submit(worker: &Worker, asking: Asking) -> Result<Submitted, Box<S
     }
 }
 
-/// The rest of it. `stop` says when the request does not go on; `has_left` is asked in the moment of the grant.
-pub(crate) async fn admitted(
+/// Waits for the permit of a request. `stop` says when the request does not go on; `has_left` is asked in the moment of
+/// the grant.
+pub(crate) async fn granted(
     worker: &Worker,
-    submitted: Submitted,
+    (waiting, waits): (Waiting, WaitCount),
     stop: impl Future<Output = Stop>,
     has_left: impl Fn() -> bool,
 ) -> Result<(Permit, WaitCount), Stop> {
-    let (waiting, waits) = match submitted {
-        Submitted::Runs(permit, waits) => return Ok((permit, waits)),
-        Submitted::Waits(waiting, waits) => (waiting, waits),
-    };
     let decided = tokio::select! {
         biased;
         stop = stop => return Err(stop),
         decided = waiting => decided,
     };
     match decided {
-        // It may have left in the moment of the grant, and nobody was told yet.
+        // The client may have left at the moment of the grant, which was not reported yet.
         Some(Ok(permit)) if has_left() => {
             permit.withdraw();
             Err(Stop::Left)
@@ -72,6 +55,19 @@ pub(crate) async fn admitted(
         Some(Err(refusal)) => Err(refused(worker, &refusal)),
         None => Err(Stop::Left),
     }
+}
+
+/// The same for a request that stops when its client leaves the connection.
+pub(crate) async fn granted_to(
+    worker: &Worker,
+    waiting: (Waiting, WaitCount),
+    client: &Socket,
+) -> Result<(Permit, WaitCount), Stop> {
+    let left = async {
+        client.left().await;
+        Stop::Left
+    };
+    granted(worker, waiting, left, || client.has_left()).await
 }
 
 /// The answer to a refusal.

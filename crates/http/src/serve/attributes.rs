@@ -1,7 +1,7 @@
 //! What rules and expressions see of a request (`design.md`, Attributes).
 //!
-//! Fields, cookies and the user are read as the server will get them, from whoever writes them for it
-//! (H4): what goes no further is not there.
+//! Fields, cookies and the user are read as the server will get them, from the code that writes them for it
+//! (H4). What is not forwarded is not there.
 
 use crate::serve::clients::Client;
 use crate::serve::listen::ListenPoint;
@@ -21,27 +21,27 @@ pub(crate) struct Peer {
     pub place: Arc<ListenPoint>,
     /// The address of the neighbour, or `unix`.
     pub address: Box<str>,
-    /// Whose word it is that comes over the connection.
+    /// The sender of what comes over the connection.
     pub speaker: Speaker,
-    /// Who the connection is from, by the PROXY header.
+    /// The client of the connection, by the PROXY header.
     pub client: Option<Box<str>>,
     /// The name asked for in TLS.
     pub sni: Box<str>,
 }
 
-/// Who speaks over a connection.
+/// The sender of what comes over a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Speaker {
-    /// A user of this machine, by its number, who may use a unix socket.
+    /// A user of this machine, by its number, that may use a unix socket.
     Unix(u32),
-    /// The neighbour, or whom a PROXY header names in its place.
+    /// The neighbour, or the client that a PROXY header names in its place.
     Ip(IpAddr),
-    /// Somebody of whom the PROXY header says nothing.
+    /// A client that the PROXY header does not name.
     Unknown,
 }
 
 impl Peer {
-    /// A neighbour of whom no more is known yet.
+    /// A neighbour; no more is known of it yet.
     pub fn new(from: Speaker, place: Arc<ListenPoint>) -> Self {
         let address = match from {
             Speaker::Ip(ip) => ip.to_string().into(),
@@ -50,18 +50,19 @@ impl Peer {
         Self { place, address, speaker: from, client: None, sni: "".into() }
     }
 
-    /// Whether what it says of others is believed (H5), by the settings of now: a connection may outlive
-    /// those that it came under.
+    /// Whether what it says of others is believed (H5), by the current settings: a connection may outlive
+    /// those it was accepted under.
     pub fn is_trusted(&self, spec: &Frontend) -> bool {
         match self.speaker {
-            // Its file decides who may use a unix socket; what such say of others counts only if asked.
+            // The file's mode decides which processes may use a unix socket. What they say of others counts only if
+            // `trusted` is set.
             Speaker::Unix(_) => !spec.trusted.is_empty(),
             Speaker::Ip(ip) => spec.trusted.iter().any(|network| network.contains(ip)),
             Speaker::Unknown => false,
         }
     }
 
-    /// Whom a request counts for while it waits, of whom `X-Forwarded-For` says that it is from `forwarded`.
+    /// The client that a request counts for while it waits. `forwarded` is the client that `X-Forwarded-For` names.
     pub fn counted_as(&self, spec: &Frontend, forwarded: Option<IpAddr>) -> Client {
         let is_trusted = |ip| spec.trusted.iter().any(|network| network.contains(ip));
         match (forwarded, self.speaker) {
@@ -73,14 +74,14 @@ impl Peer {
         }
     }
 
-    /// What servers are told of where its requests came from.
+    /// What servers are sent about where its requests came from.
     pub fn forwarded(&self, spec: &Frontend, is_tls: bool) -> Forwarded<'_> {
         let peer = self.client.as_ref().unwrap_or(&self.address);
         Forwarded { peer, is_tls, trusts: self.is_trusted(spec) }
     }
 }
 
-/// A request, and who it is from.
+/// A request, and its client.
 #[derive(Debug)]
 pub(crate) struct Asking {
     pub request: Request,
@@ -92,7 +93,7 @@ pub(crate) struct Asking {
 pub(crate) enum Unfit {
     /// They cannot see all of it.
     TooMuch(AttributeError),
-    /// It is not certain whom it names as its user.
+    /// The user that it names is not certain.
     Credentials(&'static str),
 }
 
@@ -197,7 +198,7 @@ fn text(bytes: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(bytes)
 }
 
-/// Who the request is from.
+/// The client of the request.
 pub(crate) fn client<'a>(
     frontend: &LiveFrontend,
     peer: &'a Peer,
@@ -296,7 +297,7 @@ fn basic(credentials: &[u8]) -> Option<String> {
 }
 
 /// The subject of a JSON Web Token, if it names one (RFC 7519 4.1.2). A token without three parts is no such token, and
-/// names nobody. None if it is not as it should be.
+/// names no user. None if it is malformed.
 fn subject(token: &[u8]) -> Option<Option<String>> {
     // RFC 6750 2.1.
     let is_allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(byte);

@@ -23,7 +23,7 @@ const PARTS_OF_FRONTENDS: usize = 2;
 /// The part of these that one client may have waiting: one of so many.
 const PARTS_OF_ONE: usize = 4;
 
-/// So many accounts are kept before those are dropped that nothing uses.
+/// So many accounts are kept before unused ones are dropped.
 const ACCOUNTS_MIN: usize = 1_024;
 
 /// The client of a connection or a request, as far as it is believed.
@@ -67,7 +67,7 @@ struct Known {
     accounts: BTreeMap<(bool, Option<Peer>), Weak<Account>>,
     /// The number of the last one.
     last: u64,
-    /// With so many accounts, those that nothing uses are dropped.
+    /// With so many accounts, unused accounts are dropped.
     prune_at: usize,
 }
 

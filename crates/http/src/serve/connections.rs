@@ -2,15 +2,16 @@
 //!
 //! Promises that one client leaves some to the others, and that the clients of one frontend leave some to the other
 //! frontends (D1). A few are kept for each frontend that is configured (`floors.rs`). A client may have another
-//! connection while it has fewer than `SHARE` times those that are kept for nobody, so that one client can have three
-//! quarters of these; `OWN_MIN` connections it may have as long as there is any room. The same threshold holds at each
-//! frontend, of its `max_connections`. A trusted proxy stands for many clients, so only the rest of the room bounds it.
+//! connection while it has fewer than `SHARE` times the free connections that are kept for no frontend, so that one client
+//! can have three quarters of these. It may have `OWN_MIN` connections as long as there is any room. The same threshold
+//! holds at each frontend, of its `max_connections`. A trusted proxy stands for many clients, so only the rest of the
+//! room bounds it.
 //!
-//! Whoever has too many gets another one only in place of an idle one of its own, and is refused otherwise: it must not
-//! be waited for, because those that come behind it have to be accepted. When there is no room at all, an idle connection
-//! of the client that has the most is closed. If there is none, the next connection waits to be accepted.
-//! A connection that is closed for another gives its place back before the other has it, and begins no request
-//! meanwhile. So there are never more than may be, except for those that are accepted when a listener ends.
+//! A client that has too many gets another connection only in place of an idle one of its own, and is refused otherwise:
+//! the listener cannot wait for it, because the connections behind it have to be accepted. When there is no room at all,
+//! an idle connection of the client that has the most is closed. If no connection is idle, the next one waits to be
+//! accepted. A connection that is closed for another gives its place back before the other has it, and begins no request
+//! meanwhile. So there are never more than allowed, except for those that are accepted when a listener ends.
 
 use crate::serve::clients::Account;
 use crate::serve::floors::Floors;
@@ -28,7 +29,7 @@ const SHARE: usize = 3;
 /// So many a client may have, however many are free.
 const OWN_MIN: usize = 4;
 
-/// So many clients are looked at, those that have the most first, for an idle connection.
+/// So many clients are searched for an idle connection, the clients with the most connections first.
 const GREEDIEST: usize = 8;
 
 /// The shortest time between two log lines about refused connections.

@@ -1,11 +1,11 @@
 //! The descriptors that the door may have for connections to servers. (Those of clients are in `connections.rs`.)
 //!
-//! Anybody may be a client of a frontend, and over HTTP/2 one connection of a client can need a hundred to servers.
+//! Frontends are open to all clients, and over HTTP/2 one connection of a client can need a hundred to servers.
 //! Promises that the door leaves the rest of the process's descriptors to the other doors and to files, whatever its
 //! clients do, and that the clients of some backends leave some to the other backends (D1).
 //!
 //! A few descriptors are kept for each backend that is configured (`floors.rs`). Of the others, a backend may have another
-//! one while it has fewer than `SHARE` times those that are free (the dynamic threshold of a switch's buffer). So one
+//! one while it has fewer than `SHARE` times the free ones (the dynamic threshold of a switch's buffer). So one
 //! backend can have three quarters of these, and the more backends want some, the less each may have. A backend that is
 //! the only one may have all.
 //!
@@ -103,7 +103,7 @@ impl Descriptors {
 #[derive(Debug)]
 struct Servers {
     books: Mutex<Books>,
-    /// Whether some are free and no request waits, for those who take no lock.
+    /// Whether some are free and no request waits, to be read without the lock.
     has_spare: AtomicBool,
     wanted: Notify,
 }
@@ -184,7 +184,7 @@ impl Servers {
         }
     }
 
-    /// Gives to those who wait what they may have by now.
+    /// Gives requests that wait what they may have by now.
     fn grant(self: &Arc<Self>, mut books: MutexGuard<'_, Books>) {
         let mut granted = vec![];
         while let Some((backend, waiter)) = books.next() {

@@ -33,10 +33,10 @@ pub(crate) async fn first(addresses: &[SocketAddr], until: Instant) -> io::Resul
 
 type Attempt<T> = Pin<Box<dyn Future<Output = io::Result<T>> + Send>>;
 
-/// Who connects first.
+/// The attempts to connect, of which the first that succeeds counts.
 struct Race<'a, T, F> {
     connect: F,
-    /// Those that have not been tried.
+    /// Addresses that have not been tried.
     rest: std::slice::Iter<'a, SocketAddr>,
     attempts: Vec<Attempt<T>>,
     failed: Option<io::Error>,
@@ -95,7 +95,7 @@ mod tests {
     use std::time::Duration;
     use tokio::time::{Instant, sleep};
 
-    /// What an address does, told by its port: connects after so many milliseconds, or fails after them
+    /// What an address does, by its port: connects after so many milliseconds, or fails after them
     /// less 10,000, or never says anything.
     async fn act(address: SocketAddr) -> io::Result<u16> {
         match address.port() {

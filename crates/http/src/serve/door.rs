@@ -52,18 +52,18 @@ pub struct Door {
     log: Writer,
 }
 
-/// What the door is told.
+/// What the door is asked to do.
 #[derive(Debug)]
 enum Order {
     /// The configuration has changed.
     Follow,
     /// Read files again, such as renewed certificates.
     Reload,
-    /// Take no new connections, and tell when all have ended.
+    /// Take no new connections, and answer when all have ended.
     Drain(oneshot::Sender<()>),
 }
 
-/// What a worker is told.
+/// What a worker is asked to do.
 enum Job {
     Configure(Arc<Table>),
     Listen(Listening, Arc<ListenPoint>),
@@ -220,7 +220,7 @@ impl Keeper {
         }
     }
 
-    /// Does what the configuration says, and tells what of it cannot be. Files are read again with
+    /// Does what the configuration says, and returns what of it cannot be done. Files are read again with
     /// `rereads`, else only where an edit touched their frontend or backend: a new certificate forgets the
     /// sessions of TLS.
     ///

@@ -1,6 +1,6 @@
 //! Files that frontends and backends name: read whole, and no more of them than they may have.
 //!
-//! Promises that nobody is held up by what is no file: a pipe, a device or a directory is refused, not read.
+//! Promises that a path which is no regular file delays nothing: a pipe, a device or a directory is refused, not read.
 
 use rustix::fs::OFlags;
 use std::fs::OpenOptions;
@@ -9,7 +9,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 
 /// The bytes of a file, `bytes_max` at the most.
 pub(crate) fn read(name: &str, bytes_max: u64) -> io::Result<Vec<u8>> {
-    // Opening a pipe would wait for somebody who writes to it.
+    // Opening a pipe would block until a process opens it for writing.
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(name)?;
     if !file.metadata()?.is_file() {
@@ -38,7 +38,7 @@ mod tests {
         for other in ["/dev/zero", "/dev", "/dev/null"] {
             assert!(read(other, 4).is_err(), "{other}");
         }
-        // A pipe that nobody writes to.
+        // A pipe that no process writes to.
         rustix::fs::mknodat(
             rustix::fs::CWD,
             name,

@@ -1,7 +1,7 @@
 //! A number of equal things that several owners share, with a few kept for each owner.
 //!
 //! Promises that each owner that is configured gets its minimum, whatever the others have, as long as nothing is taken
-//! that is kept for others (D1). Decides nothing else about who may have how many.
+//! that is kept for others (D1). Decides nothing else about how many an owner may have.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ pub(crate) struct Floors<K> {
     kept: usize,
     /// How many owners are configured.
     configured: usize,
-    /// These, and those that have something.
+    /// These, and owners that have something.
     owners: BTreeMap<K, Owner>,
 }
 
@@ -53,7 +53,7 @@ impl<K: Ord> Floors<K> {
         self.kept = configured.map(|owner| self.each.saturating_sub(owner.used)).sum();
     }
 
-    /// An owner has one more, even if there is none.
+    /// An owner takes one more, even if none is free.
     pub fn take(&mut self, owner: K) {
         let owner = self.owners.entry(owner).or_default();
         self.kept -= usize::from(owner.is_configured && owner.used < self.each);

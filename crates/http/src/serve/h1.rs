@@ -1,13 +1,12 @@
 //! A client's connection that speaks HTTP/1: one request after the other.
 //!
-//! A request is read whole as far as its head goes, walks the one path, and only then is a server
-//! connected to. While it waits for its turn nothing more is read of it, and a client that leaves takes
-//! it along at once.
+//! The head of a request is read whole, the request is admitted, and only then is a server connected to. While the
+//! request waits nothing more is read of it, and a client that disconnects ends it at once.
 
 mod exchange;
 
 use crate::respond::{How, Reply};
-use crate::serve::admit::admit;
+use crate::serve::admit::{Submitted, granted_to, submit};
 use crate::serve::attributes::{self, Peer};
 use crate::serve::buffer::{Buffer, Outgoing};
 use crate::serve::clients::WaitCount;
@@ -36,7 +35,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::AsyncWrite;
 
-/// How long a client that was refused may go on sending what nobody reads.
+/// How long a client that was refused may go on sending what is thrown away.
 const LINGER: Duration = Duration::from_secs(5);
 
 /// How much of it is read, so that the answer is not lost with the connection.
@@ -65,7 +64,7 @@ enum Next {
     Head(usize),
     /// Another protocol's beginning.
     Http2,
-    /// Nothing: it is over.
+    /// Nothing: the connection ends.
     End,
 }
 
@@ -76,8 +75,19 @@ enum After {
     Next,
     /// It is closed in order: the client can read all that was sent.
     Close,
-    /// It is cut off, so that the client can tell that something is missing.
+    /// It is cut off, so that the client notices that something is missing.
     Cut,
+}
+
+/// A request whose head was read.
+#[derive(Debug)]
+struct Begun {
+    record: Record,
+    asked: Asked,
+    spoken: Spoken,
+    /// How it is answered if it gets no response of a server.
+    form: ReplyForm,
+    submitted: Result<Submitted, Box<Stop>>,
 }
 
 /// How a response of our own is written.
@@ -164,7 +174,7 @@ impl Connection {
                     }
                 } else if let Some(len) = head_end(bytes, &mut scanned).map_err(bad_head)? {
                     return Poll::Ready(Ok(Next::Head(len)));
-                } else {
+                } else if !bytes.is_empty() {
                     check_beginning(bytes).map_err(bad_head)?;
                 }
                 if !bytes.is_empty() && !has_begun {
@@ -172,7 +182,7 @@ impl Connection {
                     self.client.timer.set(self.frontend.timeouts.header);
                 }
                 match self.client.buf.poll_fill(&mut self.client.stream, cx) {
-                    // One that ends within a head gets no answer: nobody would read it.
+                    // A client that leaves within a head gets no answer.
                     Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(Ok(Next::End)),
                     Poll::Ready(Ok(_)) => {}
                     Poll::Pending => return self.poll_idle(&mut is_ending, cx),
@@ -182,7 +192,7 @@ impl Connection {
         .await
     }
 
-    /// Nothing has come: whether that is the end. `is_ending` once the daemon is known to end.
+    /// Nothing has come: decides whether the connection ends. `is_ending` is set once the daemon is known to end.
     fn poll_idle(
         &mut self,
         is_ending: &mut bool,
@@ -211,42 +221,26 @@ impl Connection {
     /// Serves the request whose head has `len` bytes.
     async fn serve(&mut self, len: usize) -> After {
         debug_assert!(!self.presence.is_displaced(), "a displaced connection begins no request");
-        let frontend = self.worker.frontend(&self.peer.place);
-        let is_open = frontend.is_some();
-        self.frontend = frontend.unwrap_or_else(|| Arc::clone(&self.frontend));
-        let bytes = &self.client.buf.bytes()[..len];
-        if let Err(error) = self.head.read(bytes) {
-            self.refuse_head(Reply::bad_head(error)).await;
-            return After::Close;
-        }
-        let frontend = Arc::clone(&self.frontend);
-        frontend.tally.requests.fetch_add(1, Ordering::Relaxed);
-        let mut record = Record::begin(&frontend, &self.peer, &self.head, bytes);
-        let asked = self.asked(bytes);
-        let spoken = Spoken { is_11: self.head.is_11, keeps: self.head.keeps && is_open };
-        let form = ReplyForm {
-            is_json: crate::serve::wants_json(&self.head, bytes),
-            is_head: asked.is_head,
-            keeps: spoken.keeps && asked.framing == Framing::None,
+        let begun = match self.begin(len) {
+            Ok(begun) => begun,
+            Err(error) => {
+                self.refuse_head(Reply::bad_head(error)).await;
+                return After::Close;
+            }
         };
-        let forwarded = self.peer.forwarded(&self.frontend.spec, self.client.stream.is_tls());
-        let upgrades = asked.upgrades;
-        let writer = RequestWriter { head: &self.head, bytes, forwarded, upgrades };
-        let request = attributes::request(&self.worker.control, &frontend, &self.peer, &writer);
-        self.sent.clear();
-        writer.write(&mut self.sent.bytes);
-        self.client.buf.consume(len);
-        let too_long = matches!(asked.framing, Framing::Length(len) if len > asked.body_bytes_max);
-        let outcome = match request {
-            _ if !is_open => Err(Stop::Reply(Reply::no_frontend())),
-            _ if too_long => Err(Stop::Reply(Reply::body_too_long())),
-            Err(error) => Err(Stop::Reply(Reply::unfit(&error))),
-            Ok(request) => admit(&self.worker, request, self.client.stream.socket()).await,
+        let Begun { mut record, asked, spoken, form, submitted } = begun;
+        let outcome = match submitted {
+            Ok(Submitted::Runs(permit, waits)) => Ok((permit, waits)),
+            Ok(Submitted::Waits(waiting, waits)) => {
+                let socket = self.client.stream.socket();
+                granted_to(&self.worker, (waiting, waits), socket).await
+            }
+            Err(stop) => Err(*stop),
         };
         let (mut permit, waits) = match outcome {
             Ok(admitted) => admitted,
             Err(Stop::Left) => {
-                frontend.tally.left.fetch_add(1, Ordering::Relaxed);
+                self.frontend.tally.left.fetch_add(1, Ordering::Relaxed);
                 record.end_left(&self.worker, None, None);
                 return After::Cut;
             }
@@ -266,6 +260,47 @@ impl Connection {
             }
             Err(lost) => self.lost(lost, permit, record, form).await,
         }
+    }
+
+    /// Reads the head of `len` bytes, writes it for the server, and has the request begin its walk. What this needs is no
+    /// part of a future: a request may wait for long after it.
+    fn begin(&mut self, len: usize) -> Result<Begun, HeadError> {
+        let frontend = self.worker.frontend(&self.peer.place);
+        let is_open = frontend.is_some();
+        if let Some(frontend) = frontend {
+            self.frontend = frontend;
+        }
+        let frontend = &*self.frontend;
+        let bytes = &self.client.buf.bytes()[..len];
+        self.head.read(bytes)?;
+        frontend.tally.requests.fetch_add(1, Ordering::Relaxed);
+        let mut record = Record::begin(frontend, &self.peer, &self.head, bytes);
+        let asked = self.asked(bytes);
+        let spoken = Spoken { is_11: self.head.is_11, keeps: self.head.keeps && is_open };
+        let form = ReplyForm {
+            is_json: crate::serve::wants_json(&self.head, bytes),
+            is_head: asked.is_head,
+            keeps: spoken.keeps && asked.framing == Framing::None,
+        };
+        let forwarded = self.peer.forwarded(&frontend.spec, self.client.stream.is_tls());
+        let upgrades = asked.upgrades;
+        let writer = RequestWriter { head: &self.head, bytes, forwarded, upgrades };
+        let mut request = attributes::request(&self.worker.control, frontend, &self.peer, &writer);
+        if let Ok(asking) = &mut request {
+            record.keep(frontend, asking);
+        }
+        self.sent.clear();
+        writer.write(&mut self.sent.bytes);
+        let too_long = matches!(asked.framing, Framing::Length(len) if len > asked.body_bytes_max);
+        let stopped = |reply| Err(Box::new(Stop::Reply(reply)));
+        let submitted = match request {
+            _ if !is_open => stopped(Reply::no_frontend()),
+            _ if too_long => stopped(Reply::body_too_long()),
+            Err(error) => stopped(Reply::unfit(&error)),
+            Ok(asking) => submit(&self.worker, asking),
+        };
+        self.client.buf.consume(len);
+        Ok(Begun { record, asked, spoken, form, submitted })
     }
 
     /// Ends a request that has no whole response.
@@ -420,7 +455,7 @@ impl Connection {
         (after, sent)
     }
 
-    /// Ends our side of TLS without waiting for anybody.
+    /// Ends our side of TLS without waiting for the client.
     async fn say_goodbye(&mut self) {
         poll_fn(|cx| {
             let _ = std::pin::Pin::new(&mut self.client.stream).poll_shutdown(cx);

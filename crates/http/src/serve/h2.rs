@@ -44,21 +44,21 @@ const STREAMS_MAX: u32 = 100;
 /// What one stream may send before it is read.
 const STREAM_WINDOW: u32 = 64 << 10;
 
-/// What all of a connection may. Those that wait for their turn are not read: they must leave room for
-/// those that are.
+/// What all streams of a connection may send. Streams that wait for their turn are not read: they must leave room for
+/// the others.
 const CONNECTION_WINDOW: u32 = STREAMS_MAX * STREAM_WINDOW;
 
 /// What `h2` keeps of a response that its client does not read. It is given no more than that (`sent`).
 const SEND_BUFFER: usize = 128 << 10;
 
-/// So many more requests of a connection may be given up before their response begins than are answered:
-/// whoever asks only to give up makes work for nothing.
+/// So many more requests of a connection may be given up before their response begins than are answered: a client that
+/// only resets its requests makes work for nothing.
 const GIVEN_UP_MAX: u32 = 100;
 
 /// Heads and trailers of all requests of a connection together: a client can name long fields by a byte.
 const HEADS_BYTES_MAX: usize = 1 << 20;
 
-const HEADS_TOO_LONG: &str = "the heads of this connection's requests are too long together";
+const HEADS_TOO_LONG: &str = "the heads of the requests of this connection take too much memory";
 
 /// How long a client on whose connection nothing happens may take to agree that it ends: a request may be
 /// on its way.
@@ -89,7 +89,7 @@ struct Shared {
 struct KeptHead<'a>(&'a Cell<usize>, usize);
 
 impl KeptHead<'_> {
-    /// Counts more of it; tells whether there is room beside those of the connection's other requests.
+    /// Counts more of it. Returns whether there is room beside the heads of the connection's other requests.
     #[must_use]
     fn grow(&mut self, len: usize) -> bool {
         let heads = self.0.get() + len;
@@ -109,7 +109,7 @@ impl Drop for KeptHead<'_> {
 }
 
 impl Shared {
-    /// A request is over.
+    /// A request has ended.
     fn count(&self, is_given_up: bool) {
         let count = self.given_up.get();
         self.given_up.set(if is_given_up { count + 1 } else { count.saturating_sub(1) });
@@ -236,14 +236,14 @@ type Wire = Connection<Watched<Prefixed<Stream>>, Bytes>;
 /// What comes next on a connection.
 enum Next {
     Request(Box<(Request<RecvStream>, SendResponse<Bytes>)>),
-    /// Nothing: it is over.
+    /// Nothing: it has ended.
     Leave,
     /// Nothing, and its client gets no more time.
     Cut,
 }
 
-/// The next request. A connection on which nothing happens, whose worker drains or whose frontend is gone is told to end. One whose
-/// client gives up too much or does not come to the end of a head (D2) is cut off.
+/// The next request. A connection that is idle, whose worker drains or whose frontend is gone is shut down. A connection
+/// whose client gives up too many requests or does not finish a head in time (D2) is cut off.
 async fn next(
     shared: &Shared,
     connection: &mut Wire,

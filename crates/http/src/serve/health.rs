@@ -1,5 +1,5 @@
-//! Which servers are up: asked from time to time where that is configured, else learnt from those that
-//! cannot be connected to.
+//! Which servers are up. Servers with a health check are checked from time to time; of the others, failed connections say
+//! that they are down.
 
 use crate::serve::table::{LiveServer, Table, duration};
 use crate::serve::upstream::open;
@@ -15,16 +15,16 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
-/// So many failed connections in a row take a server down, whether it is looked after or not.
+/// So many failed connections in a row take a server down, with a health check and without.
 pub(crate) const FAILURES_MAX: u32 = 3;
 
-/// How often one that is not looked after is then tried.
+/// How often a server without a health check is tried while it is down.
 const RETRY: Span = Span::from_secs(1);
 
 /// Longest beginning of an answer that is looked at.
 const ANSWER_BYTES_MAX: u64 = 1 << 10;
 
-/// How workers tell of servers that cannot be connected to, and what they share about all servers.
+/// How workers report servers that cannot be connected to, and what they share about all servers.
 #[derive(Clone, Debug)]
 pub(crate) struct Watchers {
     reports: mpsc::UnboundedSender<Arc<LiveServer>>,
@@ -41,7 +41,7 @@ pub(crate) struct Failed {
 }
 
 impl Watchers {
-    /// A way to tell, and its other end.
+    /// The sending end, and the receiving end of the reports.
     pub fn new() -> (Self, mpsc::UnboundedReceiver<Arc<LiveServer>>) {
         let (reports, receiver) = mpsc::unbounded_channel();
         (Self { reports, vitals: Arc::default() }, receiver)
@@ -66,7 +66,7 @@ impl Watchers {
             // An edit moved the server away and back: the engine takes it for a new one.
             repeat(control, server);
         } else if in_a_row >= FAILURES_MAX && server.vitals.reports() {
-            // Told once until that was looked at, so nothing piles up.
+            // Reported once until the report is handled, so that reports do not pile up.
             set_up(control, server, false);
             let _ = self.reports.send(Arc::clone(server));
         }
@@ -112,7 +112,7 @@ impl Ward {
             if old.get(id).is_some_and(|old| !Arc::ptr_eq(old, server)) {
                 server.vitals.forget_failures();
             }
-            // The engine may have been told otherwise by a watch that has just ended.
+            // A check that has just ended may have set something else in the engine.
             let is_up = repeat(&self.control, server);
             match server.health.clone() {
                 Some(health) => self.watch(server, health, false),
@@ -122,8 +122,7 @@ impl Ward {
         }
     }
 
-    /// A server cannot be connected to: it is down until it can, or until it is found well by whoever looks
-    /// after it.
+    /// A server cannot be connected to: it is down until it can, or until its health check succeeds.
     pub fn failed(&mut self, server: &Arc<LiveServer>) {
         let Some(current) = self.servers.get(&server.id).cloned() else {
             return server.vitals.forget_failures();
@@ -184,7 +183,7 @@ async fn watch(control: Arc<Control>, server: Arc<LiveServer>, health: Health, o
     }
 }
 
-/// Tells the engine again whether a server is up, if it is still at that address. Returns whether it is up.
+/// Sets again in the engine whether a server is up, if it is still at that address. Returns whether it is up.
 fn repeat(control: &Control, server: &LiveServer) -> bool {
     server.vitals.repeat(|is_up| {
         control.set_up(server.id, &server.address, is_up);

@@ -29,8 +29,8 @@ pub(crate) enum Listening {
     Unix(UnixListener),
 }
 
-/// Opens `count` sockets that share an address; also tells the address, with the port if that was left
-/// to the system. `is_ours` says that an own listener at the same port is in its way.
+/// Binds `count` sockets that share an address. Also returns the address, with the port if that was left
+/// to the system. `is_ours` says that a listener of our own uses the same port.
 pub(crate) fn open(
     address: &Address,
     count: usize,
@@ -93,7 +93,7 @@ fn bound(address: SocketAddr, is_shared: bool) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// A socket file that nobody listens at any more is taken over.
+/// A socket file that no process listens at any more is taken over.
 fn open_unix(path: &str) -> io::Result<UnixListener> {
     let listener = match UnixListener::bind(path) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
@@ -114,7 +114,7 @@ fn open_unix(path: &str) -> io::Result<UnixListener> {
 mod tests {
     use super::open_unix;
 
-    /// A socket that nobody listens at is taken over; a file, or a socket in use, never is.
+    /// A socket that no process listens at is taken over; a file, or a socket in use, never is.
     #[test]
     fn only_dead_sockets_are_taken_over() {
         let directory =

@@ -1,17 +1,17 @@
 //! The access log: one line for each request, with the time spent in each checkpoint.
 //!
-//! Lines are gathered by each worker and written by a thread of their own, so that no request waits for
-//! a disk. If the disk is slower than the requests for long, lines are left out, and how many is told.
+//! Each worker gathers its lines, and a thread of its own writes them, so that no request waits for
+//! a disk. If the disk is slower than the requests for long, lines are left out, and their number is logged.
 
 use crate::date;
 use crate::respond::{Reply, push_json};
-use crate::serve::attributes::{self, Peer};
+use crate::serve::attributes::{self, Asking, Peer};
 use crate::serve::table::LiveFrontend;
 use crate::serve::worker::Worker;
 use crate::wire::{RequestHead, header_value};
 use paceline_host::{Permit, rfc3339, wall_ms};
 use paceline_routing::LogFormat;
-use paceline_types::Span;
+use paceline_types::{Attributes, Span};
 use std::cell::{Cell, RefCell, RefMut};
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
@@ -48,7 +48,7 @@ pub(crate) struct Writer {
 #[derive(Debug)]
 enum Piece {
     Lines(String),
-    /// To be told when all before is written.
+    /// Answered when all lines before it are written.
     Flush(oneshot::Sender<()>),
 }
 
@@ -56,7 +56,7 @@ enum Piece {
 struct Shared {
     /// Lines that were left out.
     lost: AtomicU64,
-    /// Whether the file is to be opened again, because somebody moved it away.
+    /// Whether the file is to be opened again, because it was moved away.
     reopens: AtomicBool,
 }
 
@@ -225,6 +225,8 @@ pub(crate) struct Record {
     line: Option<Box<Line>>,
     /// Of the permit that it had.
     settled: Settled,
+    /// What the values are read from if it has no permit.
+    attributes: Option<Box<Attributes>>,
     /// Bytes of the two bodies.
     pub bytes: (u64, u64),
 }
@@ -245,7 +247,7 @@ struct Line {
     referer: String,
 }
 
-/// What a line tells of a permit.
+/// What a line says of a permit.
 #[derive(Debug, Default)]
 struct Settled {
     server: Box<str>,
@@ -293,7 +295,7 @@ impl Record {
         record
     }
 
-    /// Of a request whose head was none.
+    /// Of a request whose head cannot be parsed.
     pub fn without_head(frontend: &LiveFrontend, peer: &Peer) -> Self {
         let line = frontend.spec.access_log.map(|format| {
             Box::new(Line {
@@ -311,7 +313,16 @@ impl Record {
                 referer: String::new(),
             })
         });
-        Self { line, settled: Settled::default(), bytes: (0, 0) }
+        Self { line, settled: Settled::default(), attributes: None, bytes: (0, 0) }
+    }
+
+    /// Keeps what the values of its frontend are read from if it is refused.
+    pub fn keep(&mut self, frontend: &LiveFrontend, asking: &mut Asking) {
+        if self.line.is_some() && !frontend.spec.log_values.is_empty() {
+            let attributes = asking.request.attributes.clone();
+            asking.request.kept_bytes += attributes.bytes();
+            self.attributes = Some(Box::new(attributes));
+        }
     }
 
     /// It came over HTTP/2.
@@ -359,8 +370,17 @@ impl Record {
         self.end(worker, permit, status.unwrap_or(499), Some("client_left"));
     }
 
-    fn write(self, worker: &Worker, ended: &Ended<'_>) {
+    /// It is a connection that was closed without an answer, for the reason that `reply` has.
+    pub fn end_unanswered(self, worker: &Worker, reply: &Reply) {
+        let ended = Ended { status: 0, error: Some(reply.word), reply: Some(reply) };
+        self.write(worker, &ended);
+    }
+
+    fn write(mut self, worker: &Worker, ended: &Ended<'_>) {
         let Some(line) = self.line else { return };
+        if let Some(attributes) = self.attributes.filter(|_| self.settled.values.is_empty()) {
+            self.settled.values = worker.control.values(&attributes);
+        }
         add(worker, |out| line.write(out, &self.settled, self.bytes, ended));
     }
 }

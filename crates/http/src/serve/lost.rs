@@ -39,7 +39,7 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// Whether the server may still be at work: it has neither closed its connection nor had its time.
+    /// Whether the server may still be at work: it has neither closed its connection nor timed out.
     pub const fn leaves_work(&self) -> bool {
         match self {
             Self::ClientLeft | Self::ClientSlow => true,

@@ -1,10 +1,10 @@
-//! A request that nobody waits for any more while its server is at work on it.
+//! A request whose client has left while its server is at work on it.
 //!
-//! The server is told by the end of our sending side. What it still sends is read and thrown away until its response
-//! is whole or it closes the connection. Until then the request keeps what it holds, so that nobody gets past a limit
-//! by leaving. Three bounds keep a stream without an end from holding its place for long: `timeouts.response`,
-//! `BYTES_MAX`, and `LATE`. Nobody waits for such a request, not even a daemon that ends. There are no more of them than the
-//! limits that they hold allow, and than `Orphans` does.
+//! Our sending side is shut down, so that the server can notice. What it still sends is read and thrown away until its
+//! response is whole or it closes the connection. Until then the request keeps what it holds, so that clients cannot get
+//! past a limit by disconnecting. Three bounds keep an endless stream from holding its place for long: `timeouts.response`,
+//! `BYTES_MAX`, and `LATE`. A daemon that ends does not wait for such requests. There are no more of them than the
+//! limits that they hold allow, and than `Orphans` allows.
 
 use crate::limits::INTERIM_RESPONSES_MAX;
 use crate::serve::orphans::Entry;
@@ -22,12 +22,12 @@ use std::time::Duration;
 use tokio::io::AsyncWrite as _;
 use tokio::time::Instant;
 
-/// What is read and thrown away at most. A server that sends that much is told at once when its connection is closed:
-/// what it writes next fails.
+/// What is read and thrown away at most. A server that sends that much notices at once when its connection is closed:
+/// its next write fails.
 const BYTES_MAX: usize = 16 << 20;
 
-/// A server that still sends so long after it was told does not look whether its client is there, and finds out by a
-/// write that fails. So its connection is reset. Its place is kept for twice as long as it was silent before,
+/// A server that still sends so long after our side was shut down does not look whether its client is there, and notices
+/// only when a write fails. So its connection is reset. Its place is kept for twice as long as it was silent before,
 /// by when it has most likely written again.
 const LATE: Duration = Duration::from_secs(1);
 
@@ -55,7 +55,7 @@ impl Cut {
     const NOW: Self = Self { silence: Duration::ZERO };
 }
 
-/// A server at work for nobody.
+/// A server at work for a client that has left.
 #[derive(Debug)]
 pub(crate) struct Orphan {
     upstream: Upstream,
@@ -63,7 +63,7 @@ pub(crate) struct Orphan {
     scanned: usize,
     /// Answers before the last one so far.
     interim: u32,
-    /// Since when what it sends is for nobody.
+    /// Since when what it sends is thrown away.
     told: Instant,
     /// When something last came of it.
     heard: Instant,
@@ -85,7 +85,7 @@ impl Orphan {
         let mut displaced = pin!(entry.displaced());
         let cut = poll_fn(|cx| {
             let stream = Pin::new(&mut self.upstream.stream);
-            // A server that looks after its clients gives up now; any other one goes on.
+            // A server that notices when clients leave gives up now; any other one goes on.
             is_shut = is_shut || stream.poll_shutdown(cx).is_ready();
             match self.poll_end(&mut left, cx) {
                 Poll::Ready(cut) => Poll::Ready(cut),
@@ -100,7 +100,7 @@ impl Orphan {
             self.upstream.stream.reset_at_end();
             (silence * 2).min(self.timer.left())
         });
-        // First the connection: whoever gets the place finds it free at the server, too.
+        // First the connection: the request that gets the place finds it free at the server, too.
         drop(self);
         if !rest.is_zero() {
             let _ = tokio::time::timeout(rest, entry.displaced()).await;
@@ -186,8 +186,8 @@ fn response_wait(upstream: &Upstream) -> Duration {
     duration(upstream.server.timeouts.response)
 }
 
-/// A request is over: it is settled, at once if its server has nothing to do with it any more, or if it holds nothing
-/// that is limited; then its server is left alone.
+/// A request has ended. It is settled at once if its server is done with it, or if it holds nothing that is limited; then
+/// the connection to its server is dropped.
 pub(crate) fn settle(worker: &Worker, permit: Permit, orphan: Option<Orphan>) {
     match orphan {
         Some(orphan) if permit.is_limited() => {

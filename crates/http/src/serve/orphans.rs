@@ -1,9 +1,9 @@
 //! How many orphans there are, in all workers together.
 //!
-//! Each has a connection to a server, and no client pays for it with one of its own: where limits have many keys, or are high,
-//! whoever asks and disconnects could have all that there may be. So orphans have a quarter of those at most, and no more
-//! than `ORPHANS_MAX`; the oldest one, whose server has had the longest to find out, makes room for the next, and for
-//! a request that finds no descriptor (D1).
+//! Each orphan has a connection to a server, and no client has a connection of its own for it. Where limits have many keys, or
+//! are high, a client that sends requests and disconnects could use up all connections to servers. So orphans have at most
+//! a quarter of these, and at most `ORPHANS_MAX`. The oldest orphan, whose server has had the most time to notice, makes
+//! room for the next one, and for a request that finds no descriptor (D1).
 
 use paceline_host::broken;
 use paceline_types::BackendId;
@@ -32,7 +32,7 @@ struct Kept {
     count: usize,
     /// How many have to end and have not yet.
     ending: usize,
-    /// How each is told to make room, the oldest of each backend first.
+    /// How each is asked to make room, the oldest of each backend first.
     by_backend: BTreeMap<BackendId, BTreeMap<u64, Arc<Notify>>>,
 }
 
@@ -64,7 +64,7 @@ impl Orphans {
         Self { max, kept: Mutex::default() }
     }
 
-    /// Counts one more, of a server of this backend; if these are too many, the oldest is told.
+    /// Counts one more, at a server of this backend. If there are too many, the oldest one ends.
     pub fn enter(self: &Arc<Self>, backend: BackendId) -> Entry {
         let told = Arc::<Notify>::default();
         let mut kept = self.kept();
@@ -78,7 +78,7 @@ impl Orphans {
         Entry { all: Arc::clone(self), backend, number, told }
     }
 
-    /// Ends the oldest ones of those backends that have to give, until so many are ending or there is none.
+    /// Ends the oldest orphans of the backends that have to give, until so many are ending or none is left.
     pub fn displace(&self, wanted: usize, gives: impl Fn(BackendId) -> bool) {
         Self::displace_in(self.kept(), wanted, gives);
     }

@@ -1,10 +1,9 @@
 //! Names of servers to their addresses.
 //!
 //! The system looks names up in a call that blocks, for half a minute if its name servers do not answer.
-//! Here that holds up nobody but those who want this name: lookups have threads of their own, few of them,
-//! a name is looked up once at a time for all who ask, and whoever asks may stop waiting. Names that took long
-//! last time cannot take all threads, nor can those that are not known yet: some are left for names that are
-//! found at once.
+//! Here that delays only requests that need the same name. Lookups have a few threads of their own, a name is looked up
+//! once at a time for all requests that ask for it, and a request may stop waiting. Names that took long last time cannot
+//! take all threads, nor can names that are not known yet: some threads are left for names that are found at once.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -56,7 +55,7 @@ pub(crate) struct Resolver {
 
 #[derive(Debug)]
 struct Lookups {
-    /// Who waits for each name that is looked up, or will be.
+    /// The askers of each name that is looked up, or will be.
     askers: BTreeMap<HostPort, Askers>,
     /// Names whose turn has not come, by their pace.
     waiting: [VecDeque<HostPort>; 3],
@@ -65,11 +64,11 @@ struct Lookups {
     known: BTreeMap<HostPort, Pace>,
 }
 
-/// Who waits for a name.
+/// The requests that wait for a name.
 #[derive(Debug, Default)]
 struct Askers {
     all: Vec<oneshot::Sender<Found>>,
-    /// How many there were after those who stopped waiting were last forgotten.
+    /// How many there were after the askers that stopped waiting were last forgotten.
     kept: usize,
     /// How many were looked at for that, ever.
     #[cfg(test)]
@@ -77,7 +76,7 @@ struct Askers {
 }
 
 impl Askers {
-    /// Adds one. Those who stopped waiting are forgotten, or a name that never comes would gather them; but only
+    /// Adds one. Askers that stopped waiting are forgotten, or a name that never comes would gather them; but only
     /// when there are twice as many as last time, so that each asker costs the same however many there are.
     fn add(&mut self, asker: oneshot::Sender<Found>) {
         if self.all.len() >= 2 * self.kept.max(1) {
@@ -140,7 +139,7 @@ impl Resolver {
     /// The addresses of a name, in the order in which they are to be tried.
     pub async fn addresses(&'static self, name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
         let answer = self.ask((name.into(), port))?;
-        let found = answer.await.unwrap_or_else(|_| Err("the lookup was given up".into()));
+        let found = answer.await.unwrap_or_else(|_| Err("the lookup was abandoned".into()));
         found.map_err(io::Error::other)
     }
 
@@ -168,7 +167,7 @@ impl Resolver {
         Ok(answer)
     }
 
-    /// A thread: this name, then those that wait, until none does.
+    /// A thread: looks up this name, then the names that wait, until none does.
     fn work(&self, first: HostPort, pace: Pace) {
         let mut next = Some((first, pace));
         while let Some((wanted, pace)) = next {
@@ -182,7 +181,7 @@ impl Resolver {
             next = state.next();
             drop(state);
             for asker in askers.all {
-                // Whoever stopped waiting does not want to know.
+                // An asker that stopped waiting needs no answer.
                 let _ = asker.send(found.clone());
             }
         }
@@ -329,8 +328,8 @@ mod tests {
         SLOW.open();
     }
 
-    /// However many wait, another one costs the same, and those who leave are forgotten before they are as many as
-    /// those who stay.
+    /// However many askers wait, another one costs the same, and askers that leave are forgotten before they are as many
+    /// as those that stay.
     #[test]
     fn many_who_wait_for_a_name_cost_no_more_each() {
         const ASKERS: usize = 40_000;

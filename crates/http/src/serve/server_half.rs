@@ -117,7 +117,7 @@ impl<'a> ServerHalf<'a> {
         self.is_sent = self.sent.is_empty();
     }
 
-    /// Writes what was taken; ready when all of it is written. Whether anything moved is told besides.
+    /// Writes what was taken; ready when all of it is written. Also returns whether anything moved.
     pub fn poll_write(&mut self, cx: &mut Context<'_>) -> (bool, Poll<()>) {
         if self.sent.is_empty() {
             return (false, Poll::Ready(()));
@@ -127,7 +127,7 @@ impl<'a> ServerHalf<'a> {
         self.has_begun |= self.sent.written() > 0;
         match written {
             Poll::Pending => return (self.sent.written() > before, Poll::Pending),
-            // The response may say why; if there is none, reading tells.
+            // The response may say why; if there is none, reading fails, too.
             Poll::Ready(Err(_)) => (self.is_sent, self.is_broken) = (true, true),
             // What was written last stays, in case it has to be sent again.
             Poll::Ready(Ok(())) if self.is_taken => self.is_sent = true,
@@ -152,16 +152,16 @@ impl<'a> ServerHalf<'a> {
         let Phase::Head { scanned } = &mut self.phase else { return Ok(None) };
         let bytes = self.upstream.buf.bytes();
         let end = head_end(bytes, scanned)
-            .map_err(|_| Failure::Response("the head of the response is too long or wrong"))?;
+            .map_err(|_| Failure::Response("the head of the response is too long or malformed"))?;
         let Some(end) = end else { return Ok(None) };
         let read = self.head.read(&bytes[..end], self.asked.is_head);
         read.map_err(|error| Failure::Response(error.0))?;
         if self.head.status == 101 && !self.asked.upgrades {
-            return Err(Failure::Response("the server switched protocols unasked"));
+            return Err(Failure::Response("the server switched protocols without being asked"));
         }
         self.interim += u32::from(self.is_interim());
         if self.interim > INTERIM_RESPONSES_MAX {
-            return Err(Failure::Response("too many responses before the last one"));
+            return Err(Failure::Response("too many interim responses"));
         }
         Ok(Some(end))
     }

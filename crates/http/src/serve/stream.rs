@@ -44,18 +44,18 @@ pub(crate) enum ServerStream {
 impl Socket {
     /// Ends when the other side has left, also while there is something to be read.
     pub async fn left(&self) {
-        // Interest in urgent data is also told of the end, but not of ordinary data.
+        // Interest in urgent data also reports the end, but no ordinary data.
         let ended = match self {
             Self::Tcp(socket) => socket.ready(Interest::PRIORITY).await,
             Self::Unix(socket) => socket.ready(Interest::PRIORITY).await,
         };
         if ended.is_ok_and(|ready| !ready.is_read_closed()) {
-            // Urgent data, which nobody sends; leaving can then be seen only when something is read.
+            // Urgent data, which clients do not send; then only reading shows that the client has left.
             std::future::pending::<()>().await;
         }
     }
 
-    /// Whether the other side has left by now, as the system knows it, not as it has told.
+    /// Whether the other side has left by now, whether the runtime knows of it or not.
     pub fn has_left(&self) -> bool {
         self.is(PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR)
     }
@@ -72,8 +72,8 @@ impl Socket {
         found.is_ok_and(|count| count > 0) && polled[0].revents().intersects(flags)
     }
 
-    /// Has the system take little to be sent later, and tell soon when it takes more. Otherwise it would
-    /// take megabytes, and tell only when a third of them is gone: whoever reads slowly but steadily
+    /// Has the system take little to be sent later, and report soon when it takes more. Otherwise it would
+    /// take megabytes, and report only when a third of them is gone: a client that reads slowly but steadily
     /// would seem to do nothing for minutes.
     pub fn tell_soon(&self) {
         if let Self::Tcp(socket) = self {
@@ -103,7 +103,7 @@ impl Socket {
     }
 
     /// Has the connection reset, not closed, when it is dropped: where its end means the end of a body,
-    /// the other side can tell a cut one only so.
+    /// only a reset shows that the body is cut short.
     pub fn reset_at_end(&self) {
         // At worst the client takes a cut response for a whole one, as with any HTTP/1.0.
         let _ = rustix::net::sockopt::set_socket_linger(self.fd(), Some(Duration::ZERO));
@@ -141,8 +141,8 @@ impl Stream {
 
 impl ServerStream {
     /// Whether it can take a request: the server has neither ended it nor said anything, as the system
-    /// knows it right now. Nobody speaks on a connection that waits but the server, which has nothing to
-    /// say: what can be read is its end, or not meant for whoever comes next.
+    /// knows it right now. On an idle connection the server has nothing to send: what can be read is its end,
+    /// or is not meant for the next request.
     pub fn is_quiet(&mut self) -> bool {
         match self {
             Self::Plain(socket) => !socket.is_readable(),
@@ -161,7 +161,7 @@ impl ServerStream {
         }
     }
 
-    /// Ends our side of TLS without waiting for anybody.
+    /// Ends our side of TLS without waiting for the other.
     pub fn say_goodbye(&mut self) {
         if let Self::Tls(stream) = self {
             let mut cx = Context::from_waker(Waker::noop());
@@ -188,7 +188,7 @@ fn is_quiet(socket: &Socket, session: &mut ClientConnection) -> bool {
     false
 }
 
-/// What the system has of a socket, whether the runtime was told of it or not.
+/// What the system has of a socket, whether the runtime knows of it or not.
 struct Unread<'a>(BorrowedFd<'a>);
 
 impl io::Read for Unread<'_> {

@@ -233,7 +233,7 @@ impl LiveFrontend {
     ///
     /// The engine uses an edit when it is answered, and the table follows a little later, or much later
     /// where files are slow. A new rule must not miss what it reads meanwhile, and a name that now belongs to
-    /// another frontend must not let its requests in there: `snapshot` is asked then who listens at `place`.
+    /// another frontend must not let its requests in there: then `snapshot` says which frontend listens at `place`.
     pub fn fields_read(
         &self,
         generation: u64,
@@ -261,7 +261,7 @@ impl LiveFrontend {
     fn successor<'a>(&self, snapshot: &'a Snapshot, place: &ListenPoint) -> Option<&'a Frontend> {
         let routing = snapshot.routing();
         routing.frontend_at(&place.address).or_else(|| {
-            // Its name tells only where its address cannot: it is given a port for its name, or it stays where it
+            // Its name decides only where its address cannot: it is given a port for its name, or it stays where it
             // was because it cannot move.
             let is_by_name =
                 place.address.is_any_port() || !self.spec.listen.contains(&place.address);

@@ -59,7 +59,7 @@ impl Tls {
         Ok(Some(Self(TlsAcceptor::from(Arc::new(config)))))
     }
 
-    /// Shakes hands, within `wait`; also tells the name that the client asked for.
+    /// Does the handshake, within `wait`. Also returns the name that the client asked for.
     pub async fn accept(
         &self,
         socket: Prefixed<Socket>,
@@ -119,7 +119,7 @@ struct Certificates {
 }
 
 impl Certificates {
-    /// A further one; a name that an earlier one has stays that one's.
+    /// Adds a certificate; a name that an earlier certificate has stays with that.
     fn add(&mut self, key: CertifiedKey) {
         let key = Arc::new(key);
         self.first.get_or_insert_with(|| Arc::clone(&key));

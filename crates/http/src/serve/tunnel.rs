@@ -18,9 +18,9 @@ struct Direction {
     is_shut: bool,
 }
 
-/// Passes bytes on until both sides have ended, one breaks, or nothing comes for `idle`; for `ending` once
-/// one side has ended, because the other may never find out that nobody is there. An error means that one side broke,
-/// and the other one may be at work.
+/// Relays bytes in both directions until both sides have ended, one breaks, or nothing comes for `idle`; for `ending`
+/// once one side has ended, because the other may never find out. An error means that one side broke, and the other one
+/// may be at work.
 pub(crate) async fn run(
     client: &mut ClientHalf,
     upstream: &mut Upstream,
@@ -48,7 +48,7 @@ pub(crate) async fn run(
 }
 
 impl Direction {
-    /// Passes on what there is; tells whether anything moved.
+    /// Passes on what there is. Returns whether anything moved.
     fn poll(
         &mut self,
         buf: &mut Buffer,

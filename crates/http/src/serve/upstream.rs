@@ -1,7 +1,7 @@
-//! Connections to servers, and those that wait for the next request.
+//! Connections to servers, and idle connections that wait for the next request.
 //!
-//! Each worker keeps its own: no lock, no thread is ever woken for one. The last one used is used
-//! first, so that those above the need grow old and are closed.
+//! Each worker keeps its own: no lock is taken and no thread is woken for one. The connection that was used last is used
+//! first, so that connections that are not needed grow old and are closed.
 
 use crate::serve::buffer::Buffer;
 use crate::serve::descriptors::ServerDescriptor;
@@ -46,9 +46,9 @@ pub(crate) struct Upstream {
 #[derive(Debug, Default)]
 pub(crate) struct Idle {
     by_server: RefCell<BTreeMap<ServerId, Vec<(Instant, Upstream)>>>,
-    /// When whoever closes those that are too old looks next; never, if nobody does.
+    /// When the task that closes old connections looks next; never, if there is no such task.
     looks_at: Cell<Option<Instant>>,
-    /// Told when it has to look earlier than that.
+    /// Notified when it has to look earlier than that.
     earlier: Notify,
 }
 
@@ -90,7 +90,7 @@ impl Idle {
         }
     }
 
-    /// Closes one of a backend that has to give its descriptors; tells whether there was any.
+    /// Closes a connection of a backend that has to give its descriptors. Returns whether there was any.
     pub fn close_one(&self, gives: impl Fn(BackendId) -> bool) -> bool {
         let mut by_server = self.by_server.borrow_mut();
         let mut closed = by_server.values_mut().map(|idle| {
@@ -120,7 +120,7 @@ impl Idle {
         self.looks_at.set(None);
     }
 
-    /// Closes those that are too old; tells when the next one is.
+    /// Closes connections that are too old. Returns when the next one will be.
     fn prune(&self, now: Instant) -> Option<Instant> {
         let mut by_server = self.by_server.borrow_mut();
         by_server.retain(|_, idle| {
@@ -134,14 +134,14 @@ impl Idle {
     }
 }
 
-/// Why a server cannot be spoken to.
+/// Why a server cannot be connected to.
 #[derive(Debug)]
 pub(crate) enum ConnectError {
     /// There is no connection.
     Socket(io::Error),
     /// There is one, but TLS on it failed.
     Tls(io::Error),
-    /// What TLS needs could not be read from files; the log has told why.
+    /// What TLS needs could not be read from files; the log says why.
     Unready,
 }
 
@@ -178,7 +178,7 @@ impl ConnectError {
             && !error.raw_os_error().is_some_and(|number| NO_DESCRIPTORS.contains(&number))
     }
 
-    /// What clients are told of it; nothing about the connection itself.
+    /// What clients are shown of it; nothing about the connection itself.
     pub fn for_clients(&self) -> Option<&'static str> {
         match self {
             Self::Socket(_) => None,
@@ -214,7 +214,7 @@ pub(crate) async fn open(
     let socket = opened.unwrap_or_else(late).map_err(ConnectError::Socket)?;
     socket.tell_soon();
     let Some((tls, name)) = &server.tls else { return Ok(ServerStream::Plain(socket)) };
-    // It is large, and whoever speaks no TLS does not carry it along.
+    // It is large, and connections without TLS do not carry it along.
     let handshake = Box::pin(tls.connect(name.clone(), socket));
     let shaken = timeout_at(until, handshake).await.unwrap_or_else(|_| Some(late(())));
     let stream = shaken.ok_or(ConnectError::Unready)?.map_err(ConnectError::Tls)?;

@@ -44,11 +44,11 @@ impl VitalsOfAll {
 pub(crate) struct Vitals {
     /// How often in a row it could not be connected to.
     failures: AtomicU32,
-    /// Whether that was too often, and whoever looks after it has not heard of it yet.
+    /// Whether that was too often and was reported, and the report was not handled yet.
     is_reported: AtomicBool,
-    /// Whether it is up, as the engine was told last.
+    /// Whether it is up, as it was last set in the engine.
     is_up: AtomicBool,
-    /// Held while the engine is told, so that what it hears last is what is kept here.
+    /// Held while the engine is changed, so that the engine and this agree.
     telling: Mutex<()>,
     /// Held by the request that tries to connect again to a unix socket whose backlog is full; the others wait in line.
     pub backlog: tokio::sync::Mutex<()>,
@@ -76,7 +76,7 @@ impl Vitals {
         self.failures.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Whether somebody has to be told now that it is too often: once, until it counts anew.
+    /// Whether a report is due that it failed too often: once, until it counts anew.
     pub fn reports(&self) -> bool {
         !self.is_reported.swap(true, Ordering::Relaxed)
     }
@@ -95,8 +95,8 @@ impl Vitals {
         }
     }
 
-    /// Keeps whether it is up from now on, and has `tell` tell the engine. Nothing changes if that returns false:
-    /// then the engine's server is elsewhere by now. Returns the same.
+    /// Keeps whether it is up from now on, and calls `tell`, which changes the engine. Nothing changes if that returns
+    /// false: then the engine's server is elsewhere by now. Returns the same.
     pub fn set_up(&self, is_up: bool, tell: impl FnOnce(bool) -> bool) -> bool {
         let _telling = self.telling.lock().unwrap_or_else(paceline_host::broken);
         let before = self.is_up.swap(is_up, Ordering::Relaxed);
@@ -107,7 +107,7 @@ impl Vitals {
         is_told
     }
 
-    /// Has `tell` tell the engine again whether it is up, and returns that.
+    /// Calls `tell` again, which sets in the engine whether it is up, and returns that.
     pub fn repeat(&self, tell: impl FnOnce(bool)) -> bool {
         let _telling = self.telling.lock().unwrap_or_else(paceline_host::broken);
         tell(self.is_up());

@@ -31,7 +31,7 @@ use tokio::time::Instant;
 /// Dead servers of one backend that a request tries at most, however many there are.
 const SERVERS_TRIED_MAX: usize = 16;
 
-/// How long a connection that nobody uses stays when the daemon ends: a request may be on its way.
+/// How long an idle connection stays open when the daemon ends: a request may be on its way.
 const DRAIN_GRACE: Duration = Duration::from_millis(500);
 
 /// How long idle connections of all workers have to make room for a request before an orphan does.
@@ -64,11 +64,11 @@ pub(crate) struct Worker {
     /// Connections of clients, by the number of the client's account, that of their frontend, and their own.
     present: RefCell<BTreeMap<PresentKey, Rc<Presence>>>,
     numbers: Cell<u64>,
-    /// The frontend and the number of the connection at which looking for an idle one goes on.
+    /// The frontend and the number of the connection at which the next search for an idle one begins.
     hand: Cell<(FrontendNumber, u64)>,
-    /// Told when a connection has ended, or a listener.
+    /// Notified when a connection has ended, or a listener.
     ended: Notify,
-    /// Told when there are other settings, and when the daemon ends.
+    /// Notified when there are other settings, and when the daemon ends.
     reconfigured: Notify,
     /// Listeners that still accept.
     listeners: Cell<usize>,
@@ -121,7 +121,7 @@ impl Presence {
         self.has_ended.get()
     }
 
-    /// Has it end for another connection if it is idle; tells whether it does.
+    /// Has it end for another connection if it is idle. Returns whether it does.
     fn displace(&self) -> bool {
         let is_displaced = self.is_idle.get() && !self.is_displaced.replace(self.is_idle.get());
         if is_displaced {
@@ -146,7 +146,7 @@ impl Present {
         (self.counted.account().number, self.counted.frontend(), self.number)
     }
 
-    /// The connection is another client's than it seemed, as a PROXY header says. Tells whether that client may have it.
+    /// The connection belongs to the client that a PROXY header names. Returns whether that client may have it.
     pub fn is_of(&mut self, client: Client) -> bool {
         let worker = &self.worker;
         let account = worker.means.clients.account(client);
@@ -190,7 +190,7 @@ impl Worker {
         })
     }
 
-    /// A connection has come.
+    /// A connection was accepted.
     pub fn enter(
         self: &Rc<Self>,
         frontend: Arc<LiveFrontend>,
@@ -203,7 +203,8 @@ impl Worker {
         present
     }
 
-    /// Has an idle connection of this account end, one of the oldest of these that this worker has, if there is any.
+    /// Ends an idle connection of this account, one of the oldest of these that this worker has. Returns it, if there
+    /// was any.
     pub fn displace(&self, account: u64, scope: Scope) -> Option<Rc<Presence>> {
         let present = self.present.borrow();
         let (first, last) = scope.map_or((0, FrontendNumber::MAX), |frontend| (frontend, frontend));
@@ -211,7 +212,7 @@ impl Worker {
         let (frontend, number) = self.hand.get();
         let hand = (account, frontend, number).clamp(first, last);
         let (newer, older) = (present.range(hand..=last), present.range(first..hand));
-        // Connections may be many, and all busy: the next call goes on where this one ended.
+        // Connections may be many, and all busy: the next call begins where this one ended.
         newer.chain(older).take(LOOKED_AT).find_map(|((_, frontend, number), presence)| {
             self.hand.set((*frontend, *number));
             presence.displace().then(|| Rc::clone(presence))
@@ -241,7 +242,7 @@ impl Worker {
         self.ended.notify_one();
     }
 
-    /// The frontend that listens at this place now, whatever it is called; none if no one does any more.
+    /// The frontend that listens at this place now, whatever its name; none if no frontend does any more.
     pub fn frontend(&self, place: &ListenPoint) -> Option<Arc<LiveFrontend>> {
         self.table.borrow().places.get(&place.number).cloned()
     }
@@ -262,7 +263,7 @@ impl Worker {
         self.is_draining.get()
     }
 
-    /// The same, for those who look at it later.
+    /// The same, to be read later.
     pub const fn draining(&self) -> &Cell<bool> {
         &self.is_draining
     }
@@ -315,7 +316,7 @@ impl Worker {
                 self.configured().await;
             }
         };
-        // Whoever asked sees what is there by then.
+        // The caller looks at what is there by then.
         let _ = tokio::time::timeout(duration(server.timeouts.connect), known).await;
     }
 
@@ -326,7 +327,7 @@ impl Worker {
             false => Failed { in_a_row: 0, is_used: true },
         };
         let is_first = failed.in_a_row == 1;
-        // Nothing else may ever tell what is wrong with a certificate.
+        // Nothing else may ever report what is wrong with a certificate.
         if is_first && error.is_of_tls() {
             tracing::warn!(server = %server.name, %error, "a server cannot be connected to");
         } else {

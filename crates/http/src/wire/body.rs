@@ -3,7 +3,7 @@
 use super::chunked::{ChunkError, Chunked};
 use std::ops::Range;
 
-/// How the end of a body is told.
+/// How the end of a body is found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Framing {
     /// There is none.

@@ -61,6 +61,24 @@ pub(crate) const fn is_value(byte: u8) -> bool {
     has(byte, VALUE)
 }
 
+/// Whether all bytes may stand there.
+pub(crate) fn is_value_text(bytes: &[u8]) -> bool {
+    const ONES: u64 = u64::from_le_bytes([1; 8]);
+    const HIGH: u64 = u64::from_le_bytes([0x80; 8]);
+    // Eight at a time: the high bit of a byte is set in the result if the byte is below 0x20 or is 0x7f.
+    let is_plain = |word: &[u8; 8]| {
+        let word = u64::from_le_bytes(*word);
+        let deleted = word ^ (ONES * 0x7f);
+        let low = word.wrapping_sub(ONES * 0x20) & !word;
+        let is_deleted = deleted.wrapping_sub(ONES) & !deleted;
+        (low | is_deleted) & HIGH == 0
+    };
+    let (words, rest) = bytes.as_chunks::<8>();
+    let are_values = |bytes: &[u8]| bytes.iter().all(|byte| is_value(*byte));
+    // What is not plain may still be a tab.
+    words.iter().all(|word| is_plain(word) || are_values(word)) && are_values(rest)
+}
+
 /// Whether a byte may stand in the target of a request.
 pub(crate) const fn is_target(byte: u8) -> bool {
     has(byte, TARGET)
@@ -90,4 +108,27 @@ pub(crate) fn number(bytes: &[u8]) -> Option<u64> {
     bytes.iter().try_fold(0u64, |sum, byte| {
         byte.is_ascii_digit().then(|| sum * 10 + u64::from(byte - b'0'))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_value_text;
+
+    /// RFC 9110 5.5, byte by byte and at every place of a word.
+    #[test]
+    fn values_have_no_control_characters_but_tabs() {
+        for byte in 0..=u8::MAX {
+            let is_allowed = byte == b'\t' || (byte >= b' ' && byte != 0x7f);
+            for len in 1..20 {
+                for at in 0..len {
+                    for around in [b'a', b'\t', b' ', 0x80, 0xff, b'~', b'!'] {
+                        let mut text = vec![around; len];
+                        text[at] = byte;
+                        assert_eq!(is_value_text(&text), is_allowed, "{byte} at {at} of {len}");
+                    }
+                }
+            }
+        }
+        assert!(is_value_text(b""));
+    }
 }

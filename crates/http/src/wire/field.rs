@@ -1,6 +1,6 @@
 //! The fields of a head: where each stands in the buffer, and which of them the proxy minds.
 
-use super::byte::{is_token, is_value, trimmed};
+use super::byte::{is_token, is_value_text, trimmed};
 use crate::limits::{FIELDS_MAX, OPTIONS_MAX};
 
 /// A piece of the buffer that a head was read from.
@@ -53,7 +53,7 @@ impl Header {
     /// The field of this name, whatever its case.
     pub fn named(name: &[u8]) -> Self {
         let is = |other: &str| name.eq_ignore_ascii_case(other.as_bytes());
-        // Most fields are none of these, and their length alone tells so.
+        // Most fields are none of these, and their length alone shows it.
         match name.len() {
             2 if is("te") => Self::Te,
             4 if is("host") => Self::Host,
@@ -238,7 +238,7 @@ fn split(line: &[u8]) -> Result<(&[u8], &[u8]), FieldError> {
         return Err(FieldError::Name);
     }
     let value = trimmed(&line[colon + 1..]);
-    if !value.iter().all(|byte| is_value(*byte)) {
+    if !is_value_text(value) {
         let is_return = value.contains(&b'\r');
         return Err(if is_return { FieldError::LineEnd } else { FieldError::Value });
     }

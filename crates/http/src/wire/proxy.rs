@@ -1,4 +1,4 @@
-//! The PROXY protocol, versions 1 and 2: who a connection is from, told by a balancer before it.
+//! The PROXY protocol, versions 1 and 2: a balancer says first which client a connection is from.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -16,7 +16,7 @@ const HEADER_BYTES_MAX: usize = 2 << 10;
 pub(crate) struct ProxyHeader {
     /// How long it is.
     pub len: usize,
-    /// Who the connection is from; none if the balancer made it for itself, or does not know.
+    /// The client of the connection; none if the balancer made it for itself, or does not know.
     pub client: Option<SocketAddr>,
     /// Whether the balancer made it for itself.
     pub is_local: bool,

@@ -88,15 +88,18 @@ pub(crate) fn head_end(bytes: &[u8], scanned: &mut usize) -> Result<Option<usize
     if is_over { Err(too_long(bytes)) } else { Ok(None) }
 }
 
-/// Whether these can be the first bytes of a request, with which a method begins: a client that speaks another protocol
-/// is answered before it waits for us.
+/// Whether these can be the first bytes of a request: it begins with a method, and its first line ends with a version. A
+/// client that speaks another protocol is answered at once, and does not wait for the head's timeout.
 pub(crate) fn check_beginning(bytes: &[u8]) -> Result<(), HeadError> {
     let seen = &bytes[..bytes.len().min(METHOD_BYTES_MAX + 1)];
     let end = memchr::memchr(b' ', seen);
     let method = &seen[..end.unwrap_or(seen.len())];
     let is_method = method.len() <= METHOD_BYTES_MAX && method.iter().all(|byte| is_token(*byte));
     // The empty line that may stand before a request has only half arrived.
-    match is_method && end != Some(0) || bytes == b"\r" {
+    let is_begun = is_method && end != Some(0) || bytes == b"\r";
+    let line = memchr::memchr(b'\n', bytes).map_or(&b" HTTP/"[..], |end| &bytes[..end]);
+    let version = memchr::memrchr(b' ', line).map_or(&b""[..], |blank| &line[blank..]);
+    match is_begun && version.starts_with(b" HTTP/") {
         true => Ok(()),
         false => Err(HeadError::Bad("this is not an HTTP request")),
     }

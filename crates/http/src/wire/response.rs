@@ -86,7 +86,7 @@ impl ResponseHead {
         Ok(())
     }
 
-    /// Reads the first line; tells whether it is HTTP/1.1.
+    /// Reads the first line. Returns whether it is HTTP/1.1.
     fn read_line(&mut self, bytes: &[u8], line: &[u8]) -> Result<bool, ResponseError> {
         const SHAPE: ResponseError = ResponseError("the first line is not HTTP/1.1 STATUS REASON");
         let (version, rest) = line.split_at_checked(9).ok_or(SHAPE)?;

@@ -24,7 +24,7 @@ pub(crate) struct Target {
     pub has_authority: bool,
 }
 
-/// Why a target is none.
+/// Why a target is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TargetError {
     /// It is neither a path nor `http://HOST/PATH`.

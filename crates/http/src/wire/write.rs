@@ -5,7 +5,7 @@ use super::field::{Field, Fields, Header};
 use super::request::RequestHead;
 use super::response::ResponseHead;
 
-/// What a server is told of where a request came from.
+/// What a server is sent about where a request came from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Forwarded<'a> {
     /// The address of the peer, the neighbour on this connection.
@@ -72,7 +72,7 @@ impl RequestWriter<'_> {
         }
         for field in self.head.fields.iter() {
             let name = field.name.of_bytes(self.bytes);
-            // The name first: who wants one field need not know whether others pass.
+            // The name first: a caller that wants one field need not know whether others pass.
             if is_wanted(name) && self.passes(field) {
                 take(name, field.value.of_bytes(self.bytes));
             }
@@ -101,7 +101,7 @@ impl RequestWriter<'_> {
         passes && !is_double(field.name.of_bytes(self.bytes))
     }
 
-    /// The fields that tell where it came from.
+    /// The fields that say where it came from.
     fn each_origin(&self, is_wanted: &impl Fn(&[u8]) -> bool, take: &mut impl FnMut(&[u8], &[u8])) {
         const FOR: &[u8] = b"X-Forwarded-For";
         const PROTO: &[u8] = b"X-Forwarded-Proto";
@@ -122,7 +122,7 @@ impl RequestWriter<'_> {
         }
     }
 
-    /// The fields that tell how the message goes on, and the connection.
+    /// The fields that frame the body, and those of the connection.
     fn each_of_connection(
         &self,
         is_wanted: &impl Fn(&[u8]) -> bool,
@@ -153,7 +153,7 @@ impl RequestWriter<'_> {
         }
     }
 
-    /// The peer, behind those that it speaks for.
+    /// The peer, behind the clients that it speaks for.
     fn chain(&self) -> Vec<u8> {
         let mut all = vec![];
         let fields = self.head.fields.all(Header::XForwardedFor, self.bytes);
@@ -267,7 +267,7 @@ pub(crate) fn write_trailers(trailers: &[u8], out: &mut Vec<u8>) -> Result<(), &
 }
 
 /// The trailers of a body that pass, by name and value: checked, without those that say how to read a
-/// message or whom it is for (RFC 9110 6.5.1).
+/// message or route it (RFC 9110 6.5.1).
 pub(crate) fn read_trailers(
     trailers: &[u8],
     mut pass: impl FnMut(&[u8], &[u8]),

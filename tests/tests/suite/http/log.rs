@@ -124,6 +124,70 @@ fn a_line_of_a_refusal_names_who_refused_and_why() {
     assert_eq!(records[3]["reason"], "there is no Host field");
 }
 
+/// The values are what an operator looks at to find out why so many requests are refused.
+#[test]
+fn a_line_of_a_refusal_has_the_values_and_counters() {
+    let upstream = Upstream::saying("hello");
+    let proxy = Proxy::before(
+        upstream.address(),
+        r#"
+        log_values = { tenant = 'header["x-tenant"]', rate = 'rate("seen")' }
+        [[rule]]
+        match.path = "/no"
+        reject = true
+        [[checkpoint]]
+        name = "seen"
+        at = "frontend web"
+        count = true
+        [[checkpoint]]
+        name = "closed"
+        at = "backend app"
+        rate = "1 per 1h"
+        queue = { max_len = 0 }
+        "#,
+    );
+    let mut web = proxy.connect();
+    let mut get = |path: &str| web.get_with(path, "X-Tenant: blue\r\n").status;
+    assert_eq!([get("/"), get("/"), get("/no")], [200, 503, 403]);
+    let http2 = ["--http2-prior-knowledge", "-H", "X-Tenant: blue", &proxy.url("/no")];
+    assert!(super::curl(&http2).starts_with("403"));
+    for record in proxy.records(4) {
+        let values = &record["values"];
+        assert!(values["tenant"] == "blue" && values["rate"].is_string(), "{record}");
+    }
+}
+
+/// A connection that a checkpoint refuses gets no answer, so that only the log can say why.
+#[test]
+fn a_refused_connection_has_a_line() {
+    let upstream = Upstream::saying("hello");
+    let proxy = Proxy::before(
+        upstream.address(),
+        r#"
+        log_values = { from = 'client' }
+        [[checkpoint]]
+        name = "connections"
+        at = "frontend web"
+        on = "connection"
+        concurrency = 1
+        queue = { max_len = 0 }
+        "#,
+    );
+    let mut first = proxy.connect();
+    assert_eq!(first.get("/").status, 200);
+    assert!(proxy.connect().is_closed());
+    let mut records = proxy.records(2);
+    // Each worker writes its own lines.
+    records.sort_by_key(|record| record["status"].as_u64());
+    let refused = &records[0];
+    assert_eq!((&refused["status"], &refused["error"]), (&0.into(), &"queue_full".into()));
+    assert_eq!((&refused["frontend"], &refused["client"]), (&"web".into(), &"127.0.0.1".into()));
+    assert_eq!(refused["checkpoint"], "connections");
+    assert_eq!(refused["reason"], "checkpoint \"connections\": the queue is full, 0 may wait");
+    assert_eq!(refused["values"]["from"], "127.0.0.1");
+    assert!(refused["method"].is_null() && refused["target"].is_null(), "{refused}");
+}
+
 /// As logrotate does it: moved away, and SIGHUP.
 #[test]
 fn a_file_that_was_moved_away_is_opened_anew_on_sighup() {

@@ -2,10 +2,11 @@
 //! address that it was admitted to, and a server that refuses connections costs no request anything.
 
 use super::load::Load;
-use paceline_tests::{Proxy, Upstream};
+use paceline_tests::{Latch, Proxy, Upstream};
 use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -111,4 +112,35 @@ fn no_edit_of_servers_fails_a_request_or_exceeds_a_maximum_p1() {
     });
     let most = [&one, &two, &three].map(Upstream::in_flight_max);
     assert!(most.iter().all(|most| *most <= MAX), "{most:?}");
+}
+
+/// A request that waits for a server of a backend which an edit deletes is told that, not that servers are down.
+#[test]
+fn a_request_that_waits_for_a_deleted_backend_is_told_so() {
+    let (latch, other) = (Latch::new(), Upstream::saying("new"));
+    let theirs = Arc::clone(&latch);
+    let upstream = Upstream::start(move |call| {
+        theirs.pass();
+        call.answer(200, "old");
+    });
+    let config = |backend: &str, address: &str| {
+        format!(
+            "{}[[backend]]\nname = \"{backend}\"\nservers = [{{ name = \"a\", \
+             address = \"{address}\", max_connections = 1 }}]\n",
+            Proxy::FRONTEND.replace("\"app\"", &format!("\"{backend}\""))
+        )
+    };
+    let proxy = Proxy::start(&config("app", upstream.address()));
+    let [mut runs, mut waits] = [proxy.connect(), proxy.connect()];
+    runs.ask("/runs", "");
+    proxy.wait_for_counts(0, 1);
+    waits.ask("/waits", "");
+    proxy.wait_for_counts(1, 1);
+    proxy.reload(&config("app2", other.address()));
+    let told = waits.answer();
+    let expected = "503 backend \"app\" was deleted while the request waited for it\n";
+    assert_eq!((told.status, told.text()), (503, expected));
+    assert_eq!(waits.get("/again").text(), "new");
+    latch.open();
+    assert_eq!(runs.answer().text(), "old");
 }

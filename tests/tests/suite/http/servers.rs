@@ -345,6 +345,29 @@ fn a_response_that_is_cut_short_is_counted() {
     assert!(metrics.contains("paceline_frontend_cut_total{frontend=\"web\"} 2\n"), "{metrics}");
 }
 
+/// Requests that no rule sends elsewhere run in the default pool, which nobody has to configure.
+#[test]
+fn the_default_pool_is_among_the_metrics() {
+    let latch = Latch::new();
+    let theirs = Arc::clone(&latch);
+    let upstream = Upstream::start(move |call| {
+        theirs.pass();
+        call.answer(200, "ok");
+    });
+    let more = "[[pool]]\nname = \"other\"\npriority = [10, 20]\n";
+    let proxy = Proxy::before(upstream.address(), more);
+    let mut web = proxy.connect();
+    web.ask("/", "");
+    proxy.wait_for_counts(0, 1);
+    let metrics = proxy.daemon.api().get("/metrics").text;
+    for line in ["running{pool=\"default\"} 1\n", "waiting{pool=\"default\"} 0\n"] {
+        assert!(metrics.contains(&format!("paceline_pool_{line}")), "{metrics}");
+    }
+    assert!(metrics.contains("paceline_pool_running{pool=\"other\"} 0\n"), "{metrics}");
+    latch.open();
+    assert_eq!(web.answer().status, 200);
+}
+
 /// Edits that are not about a server do not make it forget that it fails.
 #[test]
 fn failures_count_on_while_other_things_are_edited() {

@@ -41,7 +41,8 @@ fn addresses_of_proxies_are_read_h5() {
     }
 }
 
-/// D1: a request that waits counts for whom it is believed to be from; a trusted proxy that names nobody stands for many.
+/// D1: a waiting request counts for the client it is believed to be from; a trusted proxy that names no client stands for
+/// many.
 #[test]
 fn requests_count_for_the_client_that_is_believed_d1_h5() {
     let place = Arc::new(ListenPoint { number: 1, address: "127.0.0.1:0".parse().unwrap() });

@@ -52,7 +52,7 @@ pub(super) struct Exchange<'a> {
     client: &'a mut ClientHalf,
     server: ServerHalf<'a>,
     spoken: Spoken,
-    /// Whether the daemon ends, which clients are told with their next response.
+    /// Whether the daemon ends: then responses say that the connection is closed.
     is_draining: &'a Cell<bool>,
     /// Reads the body of the request.
     decoder: Decoder,
@@ -91,17 +91,16 @@ impl<'a> Exchange<'a> {
 
     /// Goes on as far as it can.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<End, Failure>> {
-        let mut has_moved = false;
-        loop {
-            let (there, back) = (self.poll_request(cx)?, self.poll_response(cx)?);
-            if let Some(end) = self.end() {
-                return Poll::Ready(Ok(end));
-            }
-            has_moved |= there || (back && !self.server.is_in_head());
-            if !there && !back {
-                break;
-            }
+        // Each direction goes on until a socket is not ready, so that one look at each is enough.
+        let there = !self.server.is_sent() && self.poll_request(cx)?;
+        let back = self.poll_response(cx)?;
+        if let Some(end) = self.end() {
+            return Poll::Ready(Ok(end));
         }
+        if self.server.is_sent() {
+            self.watch_client(cx)?;
+        }
+        let has_moved = there || (back && !self.server.is_in_head());
         self.server.set_timer(&mut self.client.timer, has_moved);
         match self.client.timer.poll(cx) {
             Poll::Ready(()) => Poll::Ready(Err(self.slow())),
@@ -150,11 +149,8 @@ impl<'a> Exchange<'a> {
         if waits_for_client { Failure::ClientSlow } else { Failure::ServerSlow }
     }
 
-    /// The way to the server. Tells whether anything moved.
+    /// Sends to the server, until the whole request is sent. Returns whether anything moved.
     fn poll_request(&mut self, cx: &mut Context<'_>) -> Result<bool, Failure> {
-        if self.server.is_sent() {
-            return self.watch_client(cx);
-        }
         let mut moved = false;
         loop {
             self.read_body()?;
@@ -192,7 +188,7 @@ impl<'a> Exchange<'a> {
     }
 
     /// Looks whether the client has left, and takes what it sends ahead.
-    fn watch_client(&mut self, cx: &mut Context<'_>) -> Result<bool, Failure> {
+    fn watch_client(&mut self, cx: &mut Context<'_>) -> Result<(), Failure> {
         while self.client.buf.has_room() {
             match self.client.buf.poll_fill(&mut self.client.stream, cx) {
                 Poll::Ready(Ok(0) | Err(_)) => return Err(Failure::ClientLeft),
@@ -201,10 +197,10 @@ impl<'a> Exchange<'a> {
                 Poll::Pending => break,
             }
         }
-        Ok(false)
+        Ok(())
     }
 
-    /// The way to the client. Tells whether anything moved.
+    /// Sends to the client. Returns whether anything moved.
     fn poll_response(&mut self, cx: &mut Context<'_>) -> Result<bool, Failure> {
         let mut moved = false;
         loop {

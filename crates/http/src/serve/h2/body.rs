@@ -1,6 +1,6 @@
 //! The body of a request, taken out of `h2` as it comes.
 //!
-//! `h2` keeps what nobody takes in the form it came in: a frame of a few bytes keeps all that was read together with it,
+//! `h2` keeps what is not taken in the form it came in: a frame of a few bytes keeps all that was read together with it,
 //! and trailers that a client names by a byte each are a table of fields. So what comes while it cannot be passed on,
 //! because the request waits or its server does not read, is copied into a buffer of our own, and trailers are checked
 //! and written as they will be sent. Promises that a request keeps no more than its stream's window, whose capacity is
@@ -20,7 +20,7 @@ use std::task::{Context, Poll, ready};
 /// How much of what came early is passed on at a time: as much as a frame may have.
 const PIECE: usize = 16 << 10;
 
-const NO_ROOM: &str = "too much is kept of the bodies of requests that wait";
+const NO_ROOM: &str = "the bodies of waiting requests take too much memory";
 
 /// The body of a request. Its connection counts its head, too, as long as it is there.
 pub(super) struct Body<'a> {
@@ -68,7 +68,7 @@ impl<'a> Body<'a> {
         Ok(())
     }
 
-    /// Takes what has come and throws it away. The client gets no leave to send more.
+    /// Takes what has come and throws it away. The client's window is not widened.
     pub fn discard(&mut self, cx: &mut Context<'_>) -> Result<(), Failure> {
         self.forget(self.early.len() - self.passed);
         while !self.is_whole {

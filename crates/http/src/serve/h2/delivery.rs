@@ -1,7 +1,7 @@
 //! The client's side of one response: what was taken of it and has not left.
 //!
-//! It outlives the exchange with the server. A server that is done gives its place to the next request; how
-//! long a client takes to read is then its own affair.
+//! It outlives the exchange with the server. A server that is done gives its place to the next request, however
+//! long the client takes to read.
 
 use super::sent::{Flow, PIECE_MIN};
 use crate::serve::lost::Failure;
@@ -65,7 +65,7 @@ impl Delivery {
         flow.is_cut() || self.stream.poll_reset(cx).is_ready()
     }
 
-    /// Queues what waits, as far as the client's windows and what is queued allow; tells whether that was
+    /// Queues what waits, as far as the client's windows and what is queued allow. Returns whether that was
     /// anything.
     pub fn poll_queue(&mut self, flow: &mut Flow, cx: &mut Context<'_>) -> Result<bool, Failure> {
         let mut moved = false;
@@ -114,7 +114,7 @@ impl Delivery {
     }
 
     /// Waits until all has left: until then its connection is in use. The client has `wait` for each step;
-    /// one that takes none is told that there is no more.
+    /// the stream of a client that takes none is reset.
     pub async fn see_out(mut self, flow: &mut Flow, wait: Duration) -> Result<(), Failure> {
         let mut timer = Timer::new(wait);
         let mut left = flow.bytes();
@@ -175,7 +175,7 @@ mod tests {
         \0\0\x04\x08\0\0\0\0\0\x40\0\0\0\
         \0\0\x06\x01\x05\0\0\0\x01\x82\x86\x84\x41\x01a";
 
-    /// Delivers a response to a client that reads a piece each `pause`, so many pieces at most. Tells how that
+    /// Delivers a response to a client that reads a piece each `pause`, so many pieces at most. Returns how that
     /// ended, and how long it took.
     async fn deliver(pause: Duration, pieces: usize) -> (Result<(), Failure>, Duration) {
         let (mut client, server) = duplex(AHEAD);
@@ -210,8 +210,8 @@ mod tests {
         (ended, begun.elapsed())
     }
 
-    /// D2, on a made-up clock: the time is for the next step, so that whoever reads on is not cut off, however
-    /// long all of it takes; and whoever stops is.
+    /// D2, on a made-up clock: the time is for the next step, so that a client that reads on is not cut off, however
+    /// long all of it takes; a client that stops is.
     #[tokio::test(start_paused = true)]
     async fn a_client_that_reads_slowly_but_steadily_gets_all_d2() {
         let steady = deliver(WAIT * 9 / 10, usize::MAX);

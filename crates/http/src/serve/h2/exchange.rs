@@ -1,7 +1,7 @@
 //! One request of HTTP/2 and its response, the server's side being HTTP/1.1.
 //!
-//! Nothing is read of a response while the client leaves lying what was read before (D1). The exchange is over
-//! when the server is done; the response is not, before its last frame has left (`Delivery`).
+//! Nothing is read of a response while the client does not read what was read before (D1). The exchange ends
+//! when the server is done; the response ends when its last frame has left (`Delivery`).
 
 use super::body::Body;
 use super::delivery::Delivery;
@@ -138,7 +138,7 @@ impl<'a, 'b> Exchange<'a, 'b> {
         if self.waits_for_client() { Failure::ClientSlow } else { Failure::ServerSlow }
     }
 
-    /// The way to the server. Tells whether anything moved.
+    /// Sends to the server. Returns whether anything moved.
     fn poll_request(&mut self, cx: &mut Context<'_>) -> Result<bool, Failure> {
         let mut moved = false;
         while !self.server.is_sent() {
@@ -170,7 +170,7 @@ impl<'a, 'b> Exchange<'a, 'b> {
         Ok(Poll::Ready(()))
     }
 
-    /// The way to the client. Tells whether anything moved.
+    /// Sends to the client. Returns whether anything moved.
     fn poll_response(&mut self, cx: &mut Context<'_>) -> Result<bool, Failure> {
         let mut moved = false;
         loop {
@@ -224,7 +224,7 @@ impl<'a, 'b> Exchange<'a, 'b> {
         flow.end_turn(is_stopped);
     }
 
-    /// Takes what there is of the response, up to `room` bytes of its body; tells whether that was anything.
+    /// Takes what there is of the response, up to `room` bytes of its body. Returns whether that was anything.
     fn read_response(&mut self, room: usize) -> Result<bool, Failure> {
         if let Some(end) = self.server.read_head()? {
             self.send_head(end)?;

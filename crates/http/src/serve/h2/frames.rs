@@ -16,7 +16,7 @@ pub(super) const END_HEADERS: u8 = 4;
 /// No frame has this type: it stands for the preface.
 const PREFACE: u8 = 0xff;
 
-/// The head of a frame, as far as anybody here asks.
+/// The head of a frame, as far as it is used here.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Head {
     pub kind: u8,
@@ -54,7 +54,7 @@ impl Frames {
         Self { frame: Some((preface, PREFACE_BYTES)), ..Self::default() }
     }
 
-    /// These bytes pass; tells `see` of each part of a frame.
+    /// These bytes pass; calls `see` with each part of a frame.
     pub fn pass(&mut self, mut bytes: &[u8], mut see: impl FnMut(Head, Part<'_>)) {
         loop {
             if let Some((head, left)) = self.frame {
@@ -93,7 +93,7 @@ impl Frames {
 mod tests {
     use super::{DATA, END_STREAM, Frames, HEADERS, Part};
 
-    /// What is told of these bytes, given in pieces of `size`; payloads joined.
+    /// What `see` gets of these bytes, given in pieces of `size`; payloads joined.
     fn told(bytes: &[u8], size: usize) -> Vec<String> {
         let (mut frames, mut told) = (Frames::of_client(), vec![]);
         let mut payload = vec![];

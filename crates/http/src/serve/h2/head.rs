@@ -24,7 +24,7 @@ pub(super) fn text(parts: &Parts, has_ended: bool) -> Result<Vec<u8>, &'static s
     for (name, value) in &parts.headers {
         let name = name.as_str();
         if FORBIDDEN.contains(&name) {
-            return Err("a field of HTTP/1.1's connections stands in a request of HTTP/2");
+            return Err("a request over HTTP/2 has a connection-specific field of HTTP/1.1");
         }
         match name {
             "host" => {}

@@ -63,7 +63,7 @@ impl Leaving {
             self.is_shut = true;
             timer.set(LINGER);
         }
-        // What it still says interests nobody, only that it is there.
+        // What the client still sends is thrown away; only its end matters.
         while let Poll::Ready(read) = self.input.poll_fill(stream, cx) {
             if !matches!(read, Ok(1..)) {
                 return Poll::Ready(());

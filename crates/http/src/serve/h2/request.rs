@@ -8,7 +8,7 @@ use super::sent::Flow;
 use super::{Active, HEADS_TOO_LONG, KeptHead, Shared};
 use crate::date;
 use crate::respond::Reply;
-use crate::serve::admit::{Submitted, admitted, submit};
+use crate::serve::admit::{Submitted, granted, submit};
 use crate::serve::attributes;
 use crate::serve::buffer::Outgoing;
 use crate::serve::clients::WaitCount;
@@ -69,9 +69,9 @@ async fn serve_text(
     active.0.count(is_given_up);
 }
 
-/// Has the system asked what has come by now, and the tasks that it concerns run, before this one goes on.
+/// Has the runtime poll the sockets and run the tasks that are ready before this task goes on.
 async fn catch_up() {
-    // One that yields goes behind those that the runtime's next look at the sockets wakes.
+    // A task that yields runs after the tasks that the runtime's next poll of the sockets wakes.
     tokio::task::yield_now().await;
 }
 
@@ -83,14 +83,14 @@ struct One<'a> {
     frontend: &'a LiveFrontend,
     respond: &'a mut SendResponse<Bytes>,
     flow: Flow,
-    /// A response of our own that is on its way, with what is to be logged when it is over.
+    /// A response of our own that is being sent, with what is logged when it has ended.
     replied: Option<Box<Replied>>,
     is_json: bool,
     is_head: bool,
 }
 
 impl One<'_> {
-    /// Serves it; tells whether it was given up before its response began.
+    /// Serves it. Returns whether the client gave it up before its response began.
     async fn run(&mut self, text: Result<Vec<u8>, &'static str>, stream: RecvStream) -> bool {
         let (worker, peer) = (&self.shared.worker, &self.shared.peer);
         let mut head = RequestHead::default();
@@ -115,20 +115,15 @@ impl One<'_> {
         let mut kept = KeptHead(&shared.heads, 0);
         let is_kept = kept.grow(bytes.len());
         let mut body = Body::new(stream, kept, &shared.account);
-        let outcome = match attributes::request(&worker.control, self.frontend, peer, &writer) {
-            _ if self.shared.is_closing.get() => Err(Stop::Reply(Reply::no_frontend())),
-            _ if !is_kept => Err(Stop::Reply(Reply::no_room(HEADS_TOO_LONG))),
-            _ if is_too_long => Err(Stop::Reply(Reply::body_too_long())),
-            Err(error) => Err(Stop::Reply(Reply::unfit(&error))),
-            Ok(mut asking) => {
-                // The log has a copy of parts of its head.
-                asking.request.kept_bytes += STREAM_BYTES + bytes.len() + head.fields.memory();
-                submit(worker, asking).map_err(|stop| *stop)
-            }
+        let refused = match () {
+            () if self.shared.is_closing.get() => Some(Reply::no_frontend()),
+            () if !is_kept => Some(Reply::no_room(HEADS_TOO_LONG)),
+            () if is_too_long => Some(Reply::body_too_long()),
+            () => None,
         };
-        let outcome = match outcome {
+        let outcome = match self.submit(&writer, refused, &mut record) {
             Ok(submitted) => self.admit(submitted, &mut body).await,
-            Err(stop) => Err(stop),
+            Err(stop) => Err(*stop),
         };
         match outcome {
             // What is needed only from here on is not there while it waits.
@@ -145,7 +140,31 @@ impl One<'_> {
         }
     }
 
-    /// Serves one that was admitted; tells whether it was given up before its response began.
+    /// Has it begin its walk, unless it is `refused` before that.
+    fn submit(
+        &self,
+        writer: &RequestWriter<'_>,
+        refused: Option<Reply>,
+        record: &mut Record,
+    ) -> Result<Submitted, Box<Stop>> {
+        let (worker, peer) = (&self.shared.worker, &self.shared.peer);
+        let mut request = attributes::request(&worker.control, self.frontend, peer, writer);
+        if let Ok(asking) = &mut request {
+            record.keep(self.frontend, asking);
+        }
+        let stopped = |reply| Err(Box::new(Stop::Reply(reply)));
+        let mut asking = match (request, refused) {
+            (_, Some(reply)) => return stopped(reply),
+            (Err(error), None) => return stopped(Reply::unfit(&error)),
+            (Ok(asking), None) => asking,
+        };
+        // The log has a copy of parts of its head.
+        let head = writer.bytes.len() + writer.head.fields.memory();
+        asking.request.kept_bytes += STREAM_BYTES + head;
+        submit(worker, asking)
+    }
+
+    /// Serves an admitted request. Returns whether the client gave it up before its response began.
     async fn forward(
         &mut self,
         (mut permit, waits): (Permit, WaitCount),
@@ -178,7 +197,12 @@ impl One<'_> {
             let reply = poll_fn(|cx| self.poll_stopped(body, cx)).await;
             reply.map_or(Stop::Left, Stop::Reply)
         };
-        let (permit, waits) = admitted(worker, submitted, stop, || false).await?;
+        let (permit, waits) = match submitted {
+            Submitted::Runs(permit, waits) => (permit, waits),
+            Submitted::Waits(waiting, waits) => {
+                granted(worker, (waiting, waits), stop, || false).await?
+            }
+        };
         // It may have been given up in the moment of the grant.
         if self.is_given_up(&permit).await {
             permit.withdraw();
@@ -221,7 +245,7 @@ impl One<'_> {
         }
     }
 
-    /// Ends one that has no whole response; tells whether it was given up before that began.
+    /// Ends a request that has no whole response. Returns whether the client gave it up before that began.
     fn lost(&mut self, lost: Lost, permit: Permit, mut record: Record) -> bool {
         let worker = &self.shared.worker;
         let Lost { stop, status, orphan } = lost;
@@ -315,8 +339,8 @@ impl One<'_> {
         }
     }
 
-    /// Waits until a response of our own has left. Whether it was read is nobody's concern, only when it is over, and
-    /// how much of it was written.
+    /// Waits until a response of our own has left. The log needs to know when that was, and how much of it was
+    /// written, not whether the client read it.
     async fn see_out_reply(&mut self, replied: Replied) {
         let (delivery, mut record, reply) = replied;
         let _ = delivery.see_out(&mut self.flow, self.frontend.timeouts.body).await;
@@ -324,7 +348,7 @@ impl One<'_> {
         record.end_reply(&self.shared.worker, &reply);
     }
 
-    /// Sends a response of our own. It is logged when it is over.
+    /// Sends a response of our own. It is logged when it has ended.
     fn reply(&mut self, reply: Reply, record: Record) {
         self.frontend.tally.respond(reply.status);
         match self.send_reply(&reply) {
@@ -376,7 +400,7 @@ mod tests {
         assert!(size(serve_text) <= STREAM_BYTES / 2, "{} bytes", size(serve_text));
     }
 
-    /// On a worker's runtime: the task that reads a connection is told first.
+    /// On a worker's runtime: the task that reads a connection runs first.
     #[test]
     fn what_has_come_by_now_is_read_before_a_grant_is_used() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

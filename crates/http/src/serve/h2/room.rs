@@ -56,7 +56,7 @@ impl Part<'_> {
         self.give_back(bytes);
     }
 
-    /// Has so many bytes from now on; tells whether there is room for them. If not, it has what it had.
+    /// Has so many bytes from now on. Returns whether there is room for them; if not, it has what it had.
     #[must_use]
     pub fn resize(&mut self, bytes: usize) -> bool {
         if self.has_left {

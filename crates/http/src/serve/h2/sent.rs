@@ -1,8 +1,8 @@
 //! What has left of the responses of one connection, and what is held for a client that does not read.
 //!
-//! `h2` takes frames and does not tell when they are gone. Only what the socket has taken counts here: a
-//! stream is over when its last frame is, and its bytes are those that were written. Whoever reads the
-//! connection at all reads all streams that wait for their turn on it, so they share its progress.
+//! `h2` takes frames and does not report when they have left. Only what the socket has taken counts here: a
+//! stream ends when its last frame has left, and its bytes are those that were written. A client that reads the
+//! connection reads all streams that wait for their turn on it, so they share its progress.
 
 use super::frames::{CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, Head, Part};
 use std::cell::{Cell, RefCell};
@@ -38,7 +38,7 @@ pub(super) struct Outlet {
     streams: RefCell<BTreeMap<u32, Rc<Sent>>>,
     /// Streams that would read on but wait for their turn, the first one first.
     turns: RefCell<VecDeque<u32>>,
-    /// Whether it is one's turn that has not read since.
+    /// Whether a stream has its turn and has not read since.
     is_given: Cell<bool>,
     /// Bytes that are held for the client, within `h2` or before it.
     held: Cell<usize>,
@@ -343,8 +343,8 @@ impl Flow {
     }
 
     /// Until when a client that has `wait` for the next step is waited for. What holds this stream up may be
-    /// its connection, which is not read faster: then each step on the connection counts. A window of its
-    /// own that the client keeps closed is its own affair. Which of the two it is can be told only where the
+    /// its connection, which is not read faster: then each step on the connection counts. A window of the stream
+    /// that the client keeps closed does not count. Which of the two it is can be known only where the
     /// connection's window has been open for as long: until then what the client lets it send may go to others.
     pub fn patience(&self, wait: Duration) -> Option<Instant> {
         let outlet = &self.outlet;
@@ -396,7 +396,7 @@ mod tests {
         (0..count).map(|n| Flow::new(outlet, 2 * n + 1)).collect()
     }
 
-    /// The stream reads as much as it may, and `h2` takes all of it or nothing. Tells how much.
+    /// The stream reads as much as it may, and `h2` takes all of it or nothing. Returns how much.
     fn read(flow: &mut Flow, is_taken: bool) -> usize {
         let max = flow.held_max();
         let room = max.saturating_sub(flow.held);
@@ -441,7 +441,7 @@ mod tests {
         }
     }
 
-    /// A socket that takes what `h2` has, the oldest first. Whoever's data has left would read on at once.
+    /// A socket that takes what `h2` has, the oldest first. A stream whose data has left would read on at once.
     #[tokio::test(start_paused = true)]
     async fn streams_read_in_turns_once_their_connection_holds_enough() {
         let outlet = Outlet::new();

@@ -1,7 +1,7 @@
 //! A client's stream below `h2`, both ways watched.
 //!
-//! `h2` tells of a request when the block of its head is whole, and of nothing before; and it does not tell
-//! when a frame has left. So the heads of frames are looked at on their way, and nothing else is. The stream
+//! `h2` reports a request when the block of its head is whole, and nothing before; and it does not report
+//! when a frame has left. So the heads of frames are read as they pass, and nothing else is. The stream
 //! itself outlives `h2`: what was written last must reach the client before it is closed.
 
 use super::ahead;
@@ -90,7 +90,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
         Pin::new(&mut *self.inner.borrow_mut()).poll_flush(cx)
     }
 
-    /// Ends nothing: whoever keeps the stream does, when all has reached the client.
+    /// Closes nothing: the owner of the stream does, when all has reached the client.
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.poll_flush(cx)
     }
@@ -106,7 +106,7 @@ struct Blocks {
 }
 
 impl Blocks {
-    /// A part of a frame has come; tells by how much it widens the connection's window.
+    /// A part of a frame has come. Returns by how much it widens the connection's window.
     fn read(&mut self, head: Head, part: Part<'_>) -> Option<u32> {
         match (head.kind, part) {
             (HEADERS | CONTINUATION, Part::Begin) => self.is_open = true,

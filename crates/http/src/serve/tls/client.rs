@@ -24,7 +24,7 @@ const SESSIONS_MAX: usize = 1_024;
 /// The TLS of one backend.
 pub(crate) struct ClientTls {
     pub spec: BackendTls,
-    /// None if the files could not be read: nobody is spoken to then, least of all in the clear.
+    /// None if the files could not be read: then no server is connected to, least of all without TLS.
     connector: Option<TlsConnector>,
 }
 
@@ -42,7 +42,7 @@ impl ClientTls {
         let config = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
             .map_err(|error| error.to_string())?
-            // Whoever verifies is chosen by the settings; see there what is promised.
+            // The settings choose the verifier; see there what is promised.
             .dangerous()
             .with_custom_certificate_verifier(verifier);
         let mut config = match &spec.certificate {
@@ -93,7 +93,7 @@ pub(crate) fn name_of(spec: &BackendTls, address: &Address) -> ServerName<'stati
     name.unwrap_or_else(|| ServerName::from(IpAddr::V4(Ipv4Addr::UNSPECIFIED)))
 }
 
-/// Why TLS failed, for clients, if it did: they are not told which names and authorities there are.
+/// Why TLS failed, for clients, if it did: names and authorities are not shown to them.
 pub(crate) fn why(error: &io::Error) -> Option<&'static str> {
     use rustls::Error;
     let inner = error.get_ref()?.downcast_ref::<Error>()?;
@@ -131,7 +131,7 @@ mod tests {
     use paceline_routing::BackendTls;
     use std::sync::Arc;
 
-    /// Whoever cannot have what the settings say keeps what there was, but never verifies less than said.
+    /// A backend that cannot have what the settings say keeps what it had, but never verifies less than they say.
     #[test]
     fn what_was_read_before_is_kept_unless_it_verifies_less() {
         let missing = BackendTls { ca: Some("/none".into()), ..BackendTls::default() };

@@ -37,7 +37,7 @@ fn read_system() -> Result<Arc<RootCertStore>, String> {
     Ok(Arc::new(store))
 }
 
-/// Who verifies the certificates of a backend's servers.
+/// The verifier of the certificates of a backend's servers.
 pub(super) fn verifier(
     spec: &BackendTls,
     roots: &mut Roots,

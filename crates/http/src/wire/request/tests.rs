@@ -170,11 +170,16 @@ fn the_end_of_a_head_is_found_in_pieces() {
 
 #[test]
 fn another_protocol_is_known_by_its_first_bytes_d4() {
-    for good in ["", "\r", "G", "GET", "GET ", "GET /x HTTP", "get-it_now! /", "PRI * HTTP/2.0"] {
+    let begun = ["", "\r", "G", "GET", "GET ", "GET /x HTTP", "get-it_now! /", "PRI * HTTP/2.0"];
+    let whole = ["GET / HTTP/1.1\r\n", "GET / HTTP/1.1\r\nHost", "PRI * HTTP/2.0\r\n"];
+    for good in begun.into_iter().chain(whole) {
         assert_eq!(check_beginning(good.as_bytes()), Ok(()), "{good:?}");
     }
     let long = "X".repeat(33);
-    for bad in ["\x16\x03\x01\x02\0", "\0", " GET", "\r\r", "\n", "SSH(2)", "EHLO\r\n", &long] {
+    let other = ["\x16\x03\x01\x02\0", "\0", " GET", "\r\r", "\n", "SSH(2)", "EHLO\r\n", &long];
+    // A whole line without a version is no line of HTTP/1, whatever follows.
+    let lines = ["EHLO a\r\n", "GET /\r\n", "USER a b c\r\nHTTP/1.1", "GET / http/1.1\r\n"];
+    for bad in other.into_iter().chain(lines) {
         assert!(check_beginning(bad.as_bytes()).is_err(), "{bad:?}");
     }
 }
