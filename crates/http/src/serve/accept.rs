@@ -187,7 +187,11 @@ async fn room(worker: &Worker, frontend: &LiveFrontend, peer: &Peer) -> Option<C
                 return None;
             }
         }
-        freed.await;
+        // Connections of other workers end, and those of this one become idle.
+        tokio::select! {
+            () = freed => {}
+            () = worker.one_is_idle(), if ending.is_none() => {}
+        }
     }
 }
 
@@ -339,4 +343,20 @@ async fn read_proxy(
         peer.speaker = Speaker::Unknown;
     }
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Accepted;
+    use crate::serve::attributes::Speaker;
+    use std::os::unix::fs::MetadataExt as _;
+    use tokio::net::UnixStream;
+
+    /// D1: the system names the user, whatever the client says.
+    #[tokio::test]
+    async fn a_client_of_a_unix_socket_is_its_user_d1() {
+        let (ours, _theirs) = UnixStream::pair().unwrap();
+        let uid = std::fs::metadata("/proc/self").unwrap().uid();
+        assert_eq!(Accepted::unix(ours).unwrap().from, Speaker::Unix(uid));
+    }
 }

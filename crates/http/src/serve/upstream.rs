@@ -225,11 +225,7 @@ fn late<T, E>(_: E) -> io::Result<T> {
     Err(io::ErrorKind::TimedOut.into())
 }
 
-async fn open_socket(
-    address: &Address,
-    backlog: &Mutex<()>,
-    until: Instant,
-) -> io::Result<Socket> {
+async fn open_socket(address: &Address, backlog: &Mutex<()>, until: Instant) -> io::Result<Socket> {
     let socket = match address {
         Address::Socket(address) => TcpStream::connect(address).await?,
         Address::Host { name, port } => {
@@ -338,7 +334,9 @@ mod tests {
         let mut first = pin!(open_socket(&address, &backlog, until));
         let mut second = pin!(open_socket(&address, &backlog, until));
         let mut cx = Context::from_waker(Waker::noop());
-        assert!(first.as_mut().poll(&mut cx).is_pending() && second.as_mut().poll(&mut cx).is_pending());
+        assert!(
+            first.as_mut().poll(&mut cx).is_pending() && second.as_mut().poll(&mut cx).is_pending()
+        );
         busy.listener.accept().unwrap();
         assert!(second.as_mut().poll(&mut cx).is_pending(), "it tries nothing before its turn");
         assert!(first.await.is_ok());
@@ -352,7 +350,8 @@ mod tests {
         let stuck = full("stuck");
         let (address, backlog) = (stuck.address(), Mutex::default());
         let until = Instant::now() + Duration::from_secs(5);
-        let opened = timeout_at(until, open_socket(&address, &backlog, until)).await.unwrap_or_else(late);
+        let opened =
+            timeout_at(until, open_socket(&address, &backlog, until)).await.unwrap_or_else(late);
         assert_eq!(opened.unwrap_err().kind(), ErrorKind::TimedOut);
     }
 }

@@ -66,6 +66,7 @@ pub(crate) struct Worker {
     numbers: Cell<u64>,
     /// The frontend and the number of the connection at which the next search for an idle one begins.
     hand: Cell<(FrontendNumber, u64)>,
+    seekers: Rc<Seekers>,
     /// Notified when a connection has ended, or a listener.
     ended: Notify,
     /// Notified when there are other settings, and when the daemon ends.
@@ -88,6 +89,16 @@ pub(crate) struct Presence {
     is_idle: Cell<bool>,
     is_displaced: Cell<bool>,
     has_ended: Cell<bool>,
+    /// Those of the same worker that wait for an idle one.
+    seekers: Rc<Seekers>,
+}
+
+/// Listeners that wait for a connection that may end for another.
+#[derive(Debug, Default)]
+struct Seekers {
+    count: Cell<usize>,
+    /// Notified when a connection has become idle.
+    found: Notify,
 }
 
 impl Presence {
@@ -108,7 +119,10 @@ impl Presence {
 
     /// The connection has no request, or has one again.
     pub fn set_idle(&self, is_idle: bool) {
-        self.is_idle.set(is_idle);
+        let was_idle = self.is_idle.replace(is_idle);
+        if is_idle && !was_idle && self.seekers.count.get() > 0 {
+            self.seekers.found.notify_waiters();
+        }
     }
 
     /// Whether it has to end for another connection: it has no request, and begins none.
@@ -171,6 +185,15 @@ impl Drop for Present {
     }
 }
 
+/// That a listener waits for an idle connection.
+struct Seeks<'a>(&'a Seekers);
+
+impl Drop for Seeks<'_> {
+    fn drop(&mut self) {
+        self.0.count.set(self.0.count.get() - 1);
+    }
+}
+
 impl Worker {
     pub fn new(control: Arc<Control>, log: Log, means: Means) -> Rc<Self> {
         Rc::new_cyclic(|own| Self {
@@ -187,6 +210,7 @@ impl Worker {
             present: RefCell::default(),
             numbers: Cell::new(0),
             hand: Cell::default(),
+            seekers: Rc::default(),
         })
     }
 
@@ -197,7 +221,8 @@ impl Worker {
         counted: CountedConnection,
     ) -> Present {
         let number = self.numbers.replace(self.numbers.get() + 1);
-        let presence = Rc::<Presence>::default();
+        let seekers = Rc::clone(&self.seekers);
+        let presence = Rc::new(Presence { seekers, ..Presence::default() });
         let present = Present { worker: Rc::clone(self), number, presence, frontend, counted };
         self.present.borrow_mut().insert(present.key(), Rc::clone(&present.presence));
         present
@@ -217,6 +242,14 @@ impl Worker {
             self.hand.set((*frontend, *number));
             presence.displace().then(|| Rc::clone(presence))
         })
+    }
+
+    /// Returns when a connection of this worker has become idle since this was first polled.
+    pub async fn one_is_idle(&self) {
+        let seekers = &self.seekers;
+        seekers.count.set(seekers.count.get() + 1);
+        let _seeks = Seeks(seekers);
+        seekers.found.notified().await;
     }
 
     /// Uses other settings from now on.

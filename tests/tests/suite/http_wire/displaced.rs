@@ -57,3 +57,40 @@ fn is_answered(client: &mut Web) -> bool {
     let sent = client.send("GET /quick HTTP/1.1\r\nHost: test\r\n\r\n");
     sent.is_ok() && client.try_answer(false).is_ok()
 }
+
+/// A frontend that may have so few connections, whose clients a trusted proxy names.
+const MAX: usize = 8;
+
+fn small(upstream: &Upstream) -> Proxy {
+    let more =
+        format!("max_connections = {MAX}\nproxy_protocol = true\ntrusted = [\"127.0.0.1\"]\n");
+    Proxy::start(&format!("[http]\nthreads = 1\n{}", Proxy::config(upstream.address(), &more)))
+}
+
+/// A connection of this client that has had an answer and is kept.
+fn kept(proxy: &Proxy, client: &str) -> Web {
+    let mut web = proxy.connect();
+    web.send(format!("PROXY TCP4 {client} 127.0.0.1 1 2\r\n")).unwrap();
+    assert_eq!(web.get("/").status, 200, "{client}");
+    web
+}
+
+#[test]
+fn idle_connections_of_one_client_leave_room_at_a_frontend_d1() {
+    let upstream = Upstream::saying("here");
+    let proxy = small(&upstream);
+    let greedy: Vec<Web> = (0..MAX).map(|_| kept(&proxy, "192.0.2.1")).collect();
+    let other = kept(&proxy, "192.0.2.2");
+    drop((greedy, other));
+}
+
+#[test]
+fn idle_connections_of_many_clients_make_room_at_a_frontend_d1() {
+    let upstream = Upstream::saying("here");
+    let proxy = small(&upstream);
+    let many = |number| kept(&proxy, &format!("192.0.2.{number}"));
+    // All that it may have, and as many again.
+    let all: Vec<Web> = (1..=2 * MAX).map(many).collect();
+    assert_eq!(connections(&proxy), MAX as u64);
+    drop(all);
+}

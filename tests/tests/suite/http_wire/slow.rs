@@ -3,10 +3,12 @@
 use super::door::{Door, Played, get, ok};
 use super::recorder::Recorder;
 use super::wire::Wire;
+use paceline_tests::{Latch, Upstream};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io::Write as _;
 use std::net::TcpStream;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Waits for something to read, for so long.
@@ -190,13 +192,20 @@ fn connections_of_http2_cost_little_d1() {
     assert!(cost <= 64, "{cost} KiB each");
 }
 
-/// Connections above the maximum wait to be accepted, and each has its turn, whichever worker it waits
-/// for.
+/// Where no connection is idle, those above the maximum wait to be accepted, and each has its turn, whichever worker it
+/// waits for.
 #[test]
 fn connections_above_the_maximum_wait() {
     for threads in [1, 2] {
-        let server = Recorder::start();
-        let address = server.address;
+        let latch = Latch::new();
+        let theirs = Arc::clone(&latch);
+        let server = Upstream::start(move |call| {
+            if call.target() == "/held" {
+                theirs.pass();
+            }
+            call.answer(200, "here");
+        });
+        let address = server.address();
         let door = Door::start(&format!(
             "[http]\nthreads = {threads}\n[[frontend]]\nname = \"web\"\nlisten = \"127.0.0.1:0\"\n\
              backend = \"app\"\nmax_connections = 2\n[[frontend]]\nname = \"other\"\n\
@@ -207,9 +216,9 @@ fn connections_above_the_maximum_wait() {
         for _ in 0..2 {
             let mut client = door.connect();
             client.send(get("/held"));
-            assert_eq!(client.response().status, 200);
             held.push(client);
         }
+        let _ = server.wait_for(2);
         let mut waiting: Vec<Wire> = (0..16).map(|_| door.connect()).collect();
         for client in &mut waiting {
             client.send("GET /waits HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n");
@@ -217,7 +226,7 @@ fn connections_above_the_maximum_wait() {
         let mut other = Wire::connect(door.address("other"));
         other.send(get("/other"));
         assert_eq!(other.response().status, 200, "another frontend has its own maximum");
-        let seen = server.take().requests;
+        let seen = server.lines();
         assert!(!seen.iter().any(|request| request.starts_with("GET /waits ")), "{seen:?}");
         drop(held);
         // All at once: one that has its answer and does not close keeps its place for a while.
@@ -229,6 +238,7 @@ fn connections_above_the_maximum_wait() {
                 });
             }
         });
+        latch.open();
         door.ends_well();
     }
 }
