@@ -62,8 +62,11 @@ fn is_answered(client: &mut Web) -> bool {
 const MAX: usize = 8;
 
 fn small(upstream: &Upstream) -> Proxy {
-    let more =
-        format!("max_connections = {MAX}\nproxy_protocol = true\ntrusted = [\"127.0.0.1\"]\n");
+    // No connection ends by itself while a test waits for an answer.
+    let more = format!(
+        "max_connections = {MAX}\nproxy_protocol = true\ntrusted = [\"127.0.0.1\"]\n\
+         timeouts = {{ idle = \"1h\" }}\n"
+    );
     Proxy::start(&format!("[http]\nthreads = 1\n{}", Proxy::config(upstream.address(), &more)))
 }
 
