@@ -179,10 +179,6 @@ pub(crate) async fn run(
     loop {
         match next(&shared, &mut connection, &mut watch, &frontend).await {
             Next::Request(accepted) => {
-                debug_assert!(
-                    !shared.presence.is_displaced(),
-                    "a displaced connection begins no request"
-                );
                 let (request, respond) = *accepted;
                 watch.first_by = None;
                 match shared.worker.frontend(&shared.peer.place) {
@@ -209,6 +205,7 @@ struct Active(Rc<Shared>);
 
 impl Active {
     fn new(shared: &Rc<Shared>) -> Self {
+        debug_assert!(!shared.presence.is_displaced(), "a displaced connection begins no request");
         shared.active.set(shared.active.get() + 1);
         Self(Rc::clone(shared))
     }

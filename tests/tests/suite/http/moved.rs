@@ -139,7 +139,7 @@ fn a_request_that_waits_for_a_deleted_backend_is_told_so() {
     proxy.reload(&config("app2", other.address()));
     let told = waits.answer();
     let expected = "503 backend \"app\" was deleted while the request waited for it\n";
-    assert_eq!((told.status, &*told.text()), (503, expected));
+    assert_eq!((told.status, told.text()), (503, expected));
     assert_eq!(waits.get("/again").text(), "new");
     latch.open();
     assert_eq!(runs.answer().text(), "old");

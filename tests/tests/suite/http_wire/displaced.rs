@@ -35,7 +35,7 @@ fn a_displaced_connection_begins_no_request_d1() {
     let mut idle: Vec<Web> = (0..CONNECTIONS * 2 / 3).map(|_| proxy.connect()).collect();
     let mut held = vec![];
     for _ in 0..3 {
-        idle.retain_mut(|client| is_answered(client));
+        idle.retain_mut(is_answered);
         // The daemon finds both at once: a connection to accept, and a request on the one that it would end for it.
         proxy.daemon.signal(Signal::STOP);
         let new: Vec<Web> = idle.iter().map(|_| proxy.connect()).collect();
@@ -45,7 +45,7 @@ fn a_displaced_connection_begins_no_request_d1() {
         proxy.daemon.signal(Signal::CONT);
         held.append(&mut idle);
         idle = new;
-        idle.retain_mut(|client| is_answered(client));
+        idle.retain_mut(is_answered);
         let count = connections(&proxy);
         assert!(count <= CONNECTIONS, "{count} connections of {CONNECTIONS} for all clients");
     }
