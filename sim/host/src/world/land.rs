@@ -306,10 +306,12 @@ impl World {
     /// Reads what came to the connections of the OVSDB door.
     pub(super) fn read_connections(&mut self) -> Result<(), String> {
         let numbers: Vec<u64> = self.conns.keys().copied().collect();
-        for number in numbers {
-            while let Some(item) = self.conns.get(&number).and_then(|c| c.session.outbox.take()) {
-                self.read_connection(number, item)?;
-            }
+        numbers.into_iter().try_for_each(|number| self.read_all_of(number))
+    }
+
+    fn read_all_of(&mut self, number: u64) -> Result<(), String> {
+        while let Some(item) = self.conns.get(&number).and_then(|c| c.session.outbox.take()) {
+            self.read_connection(number, item)?;
         }
         Ok(())
     }
@@ -345,6 +347,11 @@ impl World {
         let Some(fencing) = fencing else { return Ok(()) };
         if is_steal {
             self.robbed(&name, &by);
+        }
+        // The loser's `stolen` is queued before (L4), but in another connection, which may not have been read yet.
+        let loser = self.model.conn_locks.get(&name).map(|(owner, _)| *owner);
+        if let Some(loser) = loser.filter(|loser| *loser != number) {
+            self.read_all_of(loser)?;
         }
         // The number is looked up when the news is read. Behind a reply that is held back, several come at
         // once, of which all but the last are old.
