@@ -78,6 +78,6 @@ fn connecting_to_a_daemon_that_hangs_ends_in_time() {
     let first = Client::connect_with(&target, options.clone()).unwrap();
     let error = Client::connect_with(&target, options).unwrap_err();
     assert!(error.is_unreachable(), "{error}");
-    assert!(error.to_string().contains("takes no connection in time"), "{error}");
+    assert!(error.to_string().contains("did not accept the connection in time"), "{error}");
     drop(first);
 }

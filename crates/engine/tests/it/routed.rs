@@ -117,7 +117,7 @@ advance 1s
 delete-frontend web
 delete-backend app
 advance 1s
-  -> 2s c refused: no server of backend \"app\" is up or has a weight
+  -> 2s c refused: backend \"app\" was deleted while the request waited for it
 ",
     );
 }

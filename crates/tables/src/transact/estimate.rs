@@ -104,6 +104,10 @@ impl<'a> Item<'a> {
     }
 
     fn only_reads(self) -> bool {
+        if matches!(self, Self::Made(Err(_))) {
+            // What could not be made may be of any kind.
+            return false;
+        }
         match self.word() {
             Some("wait") => !self.may_wait(),
             // Who owns a lock is known where the head is changed.
