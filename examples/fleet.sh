@@ -9,7 +9,8 @@ trap '[ -n "$server" ] && kill "$server" && wait "$server" || true; rm -rf "$dir
 
 "$paceline" ovsdb create "$dir/fleet.db" "$here/fleet.ovsschema"
 mkfifo "$dir/ready"
-"$paceline" serve --log warn --data "$dir" --database "$dir/fleet.db" >"$dir/ready" &
+# Where other databases are served, only they are listed; --list-own lists the daemon's own too, for the last dump.
+"$paceline" serve --log warn --data "$dir" --api none --database "$dir/fleet.db" --list-own >"$dir/ready" &
 server=$!
 read -r line <"$dir/ready"
 echo "$line"

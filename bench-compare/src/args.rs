@@ -1,4 +1,4 @@
-//! The command line: what may be asked, the help that teaches it, and the checked result.
+//! The command line: its options, the help text, and the checked result.
 //!
 //! Owns the defaults of a run and of `--quick`. It never touches a file or starts anything.
 
@@ -49,37 +49,37 @@ Needs ovsdb-server, ovsdb-tool and ovs-appctl (Debian: openvswitch-switch).
 The exit status is 0 when every load ran, 1 when one failed, 2 for bad usage.
 ";
 
-/// What the run will do.
+/// The options of a run.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The Paceline binary.
     pub paceline: PathBuf,
-    /// The rival's binary.
+    /// The binary of ovsdb-server.
     pub ovsdb_server: PathBuf,
-    /// The sides to measure, rival first.
+    /// The sides to measure, ovsdb-server first.
     pub sides: Vec<Side>,
-    /// Which loads run; all if not given.
+    /// The loads to run; all if not given.
     pub load: Option<Pattern>,
     /// The parent of the scratch directory.
     pub dir: PathBuf,
-    /// How many rounds of a short load count.
+    /// Counted rounds of a short load.
     pub rounds: usize,
-    /// How many rounds of a load that takes seconds count.
+    /// Counted rounds of a load that takes seconds.
     pub long_rounds: usize,
-    /// How long one round of a short load should take on the slower side.
+    /// Target duration of one round of a short load on the slower side.
     pub round: Duration,
     /// Print JSON instead of Markdown.
     pub json: bool,
-    /// Only name the loads.
+    /// Only list the loads.
     pub list: bool,
     /// Print the help.
     pub help: bool,
-    /// The shortened run was asked for.
+    /// Whether the shortened run was requested.
     pub quick: bool,
 }
 
 impl Options {
-    /// Reads the arguments after the program's name.
+    /// Parses the arguments after the program's name.
     pub fn parse(args: impl Iterator<Item = String>) -> Outcome<Self> {
         let mut options = Self::usual();
         let mut rounds = None;
@@ -133,8 +133,8 @@ impl Options {
     }
 }
 
-/// Beside this binary, where cargo puts both when both are built for release; else where a plain
-/// release build of the workspace puts it.
+/// The default path of Paceline: beside this binary, where cargo puts both when both are built for release, or else
+/// in the release directory of the workspace.
 pub fn usual_paceline() -> PathBuf {
     let release = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("target/release");
     let this = std::env::current_exe().unwrap_or_default();

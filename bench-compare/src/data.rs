@@ -1,8 +1,8 @@
 //! The database under load: its schema, its rows, and the requests that are built before a round.
 //!
-//! Rows look like configuration in the field: a unique name, a number, a flag, a few tags, a small
-//! map and a sentence, about 250 bytes. Everything follows from a row's number, so that both sides
-//! get the same bytes. Each row's text holds exactly one `~`, by which watchers count rows.
+//! Rows look like real configuration: a unique name, a number, a flag, a few tags, a small map and a sentence, about
+//! 250 bytes. Everything is derived from a row's number, so both sides get the same bytes. Each row contains exactly
+//! one `~`, by which watchers count rows.
 
 use std::fmt::Write;
 
@@ -14,18 +14,18 @@ pub const SCHEMA: &str = r#"{"name":"Bench","version":"1.0.0","tables":{"Item":{
 "description":{"type":"string"}},
 "isRoot":true,"indexes":[["name"]]}}}"#;
 
-/// The byte that stands once in each row and nowhere else on the wire.
+/// The byte that occurs once in each row and nowhere else on the wire.
 pub const MARK: u8 = b'~';
 
 /// How many rows the large table has.
 pub const LARGE_TABLE_ROWS: usize = 100_000;
 
-/// Requests laid end to end, with the place where each ends.
+/// Concatenated requests, with the offset where each ends.
 #[derive(Debug, Default, Clone)]
 pub struct Batch {
     /// The requests' bytes.
     pub bytes: Vec<u8>,
-    /// One entry per request: the offset just past it.
+    /// For each request, the offset just past it.
     pub ends: Vec<usize>,
 }
 
@@ -53,7 +53,7 @@ impl Batch {
 pub enum Commit {
     /// As most clients do: written, not synced.
     Ordinary,
-    /// With a commit operation that asks for durability.
+    /// With a commit operation that requests durability.
     Durable,
 }
 
@@ -74,7 +74,7 @@ pub fn inserts(rows: std::ops::Range<usize>, commit: Commit) -> Batch {
     batch
 }
 
-/// Insert transactions for `rows`, each with `per_transaction` rows: the quick way to fill a table.
+/// Insert transactions for `rows`, each with `per_transaction` rows: the fast way to fill a table.
 pub fn bulk_inserts(rows: std::ops::Range<usize>, per_transaction: usize) -> Batch {
     let mut batch = Batch::default();
     let mut text = String::new();
@@ -95,8 +95,8 @@ pub fn bulk_inserts(rows: std::ops::Range<usize>, per_transaction: usize) -> Bat
     batch
 }
 
-/// One update transaction for each of the rows with these uuids; `turn` makes each round's values
-/// new. By uuid, which every server finds at once, so that the search is not what is measured.
+/// One update transaction for each of these uuids. `turn` makes the values of each round new. Rows are selected by
+/// uuid, which every server finds at once, so that the search is not measured.
 pub fn updates(uuids: &[String], turn: usize) -> Batch {
     let mut batch = Batch::default();
     let mut text = String::new();
@@ -160,7 +160,7 @@ pub fn columns(text: &mut String, row: usize) {
     );
 }
 
-/// The sentence of a row, with its one mark.
+/// The sentence of a row, with its single mark.
 pub fn description(row: usize, turn: usize) -> String {
     format!("uplink {row} of the second floor ~ checked in week {}, turn {turn}", row % 52)
 }

@@ -1,20 +1,20 @@
-//! The one error of this tool: a sentence for the person who ran it.
+//! The only error type of this tool: a sentence for the user.
 //!
-//! Nothing here is recovered from by kind: a load that fails is reported and the next one runs,
-//! so a message is all that is needed.
+//! No caller distinguishes kinds of failures: a load that fails is reported and the next one runs, so a message is
+//! sufficient.
 
 use std::fmt;
 use std::io;
 
-/// Why a load, or the whole run, could not go on.
+/// Why a load, or the whole run, could not continue.
 #[derive(Debug)]
 pub struct Failure(String);
 
-/// What every step of the tool returns.
+/// The result of every step of the tool.
 pub type Outcome<T> = Result<T, Failure>;
 
 impl Failure {
-    /// A failure that says `message`.
+    /// A failure with this message.
     pub fn new(message: impl Into<String>) -> Self {
         Self(message.into())
     }

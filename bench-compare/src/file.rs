@@ -1,9 +1,8 @@
-//! Database files: an empty one by `ovsdb-tool`, and large ones written record by record.
+//! Database files: an empty one is created by `ovsdb-tool`, large ones are written here record by record.
 //!
-//! A file is OVSDB's standalone log: each record is a line with the length and SHA-1 of its body,
-//! then the body, one JSON text and a newline. Large files are written here, because doing it
-//! through a server would take longer than what is measured. They never change once made; each
-//! server gets its own copy.
+//! A file is OVSDB's standalone log: each record is a line with the length and SHA-1 of its body, then the body, one
+//! JSON text and a newline. Large files are written here, because writing them through a server would take longer
+//! than the measurement. They never change once written; each server gets its own copy.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -16,7 +15,7 @@ use sha1::{Digest, Sha1};
 use crate::data;
 use crate::failure::{Failure, Outcome};
 
-/// Makes an empty database of our schema at `path`.
+/// Creates an empty database with this schema at `path`.
 pub fn create(path: &Path) -> Outcome<()> {
     let schema = path.with_extension("schema");
     fs::write(&schema, data::SCHEMA).map_err(|e| Failure::io(schema.display(), &e))?;
@@ -31,8 +30,8 @@ pub fn create(path: &Path) -> Outcome<()> {
     Err(Failure::new(format!("ovsdb-tool create: {}", String::from_utf8_lossy(&output.stderr))))
 }
 
-/// Makes a database of `rows` rows at `path`, one transaction each, then one-row updates until the
-/// file holds at least `bytes_min` bytes.
+/// Creates a database of `rows` rows at `path`, one transaction each, followed by one-row updates until the file has
+/// at least `bytes_min` bytes.
 pub fn create_large(path: &Path, rows: usize, bytes_min: u64) -> Outcome<()> {
     create(path)?;
     let mut written = fs::metadata(path)?.len();
@@ -54,8 +53,8 @@ pub fn create_large(path: &Path, rows: usize, bytes_min: u64) -> Outcome<()> {
     Ok(())
 }
 
-/// The uuid a row has in files made here. Spread over all bits, as real ones are, because servers
-/// may hash on some of them only.
+/// The uuid of a row in files created here. It is spread over all bits, like real ones, because servers may hash only
+/// some of them.
 pub fn uuid(row: usize) -> String {
     let mixed = mix(row as u64);
     let low = mix(mixed);
@@ -93,7 +92,7 @@ fn write_record(out: &mut impl Write, body: &str) -> Outcome<u64> {
     Ok((head.len() + body.len()) as u64)
 }
 
-/// The finishing step of splitmix64: one number to another without a pattern.
+/// The final step of splitmix64: maps one number to another without a pattern.
 fn mix(number: u64) -> u64 {
     let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

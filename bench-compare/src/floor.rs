@@ -1,8 +1,7 @@
 //! What the machine itself allows: bare round trips over a unix socket.
 //!
-//! One thread sends a small message, the other sends it back, and nobody looks at it. No server can
-//! answer a client that waits for each reply faster than this, which puts the lines "one at a time"
-//! in proportion.
+//! One thread sends a small message and another thread returns it unread. No server can answer a client that waits
+//! for each reply faster than this, so it puts the lines "one at a time" in proportion.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;

@@ -1,8 +1,8 @@
-//! `bench-compare http`: the reverse proxy beside HAProxy and nginx, in one run.
+//! `bench-compare http`: compares the reverse proxy with HAProxy and nginx in one run.
 //!
-//! Owns the command line of this part, the list of loads and what they run on. What is a matter of speed
-//! is in `speed`, what must be exact in `exact` and `leaving`; the proxies are in `proxy`, their
-//! configurations in `config`, the upstream in `origin`, the load generators in `wrk` and `crowd`.
+//! Owns the command line of this part, the list of loads and their environment. Loads about speed are in `speed`,
+//! loads that must be exact in `exact` and `leaving`. The proxies are in `proxy`, their configurations in `config`,
+//! the upstream in `origin`, the load generators in `wrk` and `crowd`.
 
 mod config;
 mod crowd;
@@ -73,7 +73,7 @@ share processor 1; with 2 threads nobody is pinned. The exit status is 0 when
 every load ran, 1 when one failed, 2 for bad usage.
 ";
 
-/// What was asked for.
+/// The options of a run.
 #[derive(Debug, Clone)]
 pub struct Options {
     paceline: PathBuf,
@@ -89,7 +89,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Reads the arguments behind `http`.
+    /// Parses the arguments after `http`.
     pub fn parse(mut args: impl Iterator<Item = String>) -> Outcome<Self> {
         let mut options = Self::usual();
         let mut rounds = None;
@@ -156,7 +156,7 @@ const LOADS: [Load; 7] = [
     ("leaving", leaving::leaving),
 ];
 
-/// What every load runs on.
+/// The environment of every load.
 #[derive(Debug)]
 pub struct Bench<'a> {
     options: &'a Options,
@@ -164,13 +164,13 @@ pub struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// Who is measured, ours first.
+    /// The proxies to measure, Paceline first.
     fn kinds(&self) -> Vec<Kind> {
         let all = [Kind::Paceline, Kind::Haproxy, Kind::Nginx];
         all.into_iter().skip(usize::from(self.options.peers_only)).collect()
     }
 
-    /// Starts one proxy; none if it has no such limit.
+    /// Starts one proxy; none if it does not support this limit.
     fn proxy(
         &self,
         kind: Kind,
@@ -184,7 +184,7 @@ impl Bench<'_> {
         Proxy::start(kind, &Setup { paceline, dir, threads, upstream, limit, pin })
     }
 
-    /// Starts every proxy that has this limit.
+    /// Starts every proxy that supports this limit.
     fn proxies(&self, threads: usize, upstream: &Upstream, limit: Limit) -> Outcome<Vec<Proxy>> {
         let start = |kind| self.proxy(kind, threads, upstream, limit).transpose();
         self.kinds().into_iter().filter_map(start).collect()
@@ -200,7 +200,7 @@ impl Bench<'_> {
     }
 }
 
-/// Does what was asked.
+/// Runs the loads.
 pub fn run(options: &Options) -> Outcome<()> {
     if options.help {
         print!("{HELP}");
@@ -261,12 +261,12 @@ fn run_loads(bench: &Bench) -> Outcome<(Found, Vec<(&'static str, String)>)> {
     Ok((all, failed))
 }
 
-/// Names the proxy in what went wrong with it.
+/// Adds the name of the proxy to an error.
 fn at_proxy<T>(proxy: &Proxy, result: Outcome<T>) -> Outcome<T> {
     result.map_err(|error| Failure::new(format!("{}: {error}", proxy.kind.name())))
 }
 
-/// A directory that is removed in the end; nginx's worker processes must be able to enter it.
+/// A directory that is removed at the end. nginx's worker processes must be able to enter it.
 struct Scratch(PathBuf);
 
 impl Scratch {

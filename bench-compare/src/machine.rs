@@ -1,7 +1,7 @@
-//! Facts about where the figures come from: processors, kernel, memory, versions.
+//! Facts about the machine that produced the figures: processors, kernel, memory, versions.
 //!
-//! Reads what the kernel and the binaries say of themselves. A fact that cannot be found out is
-//! "unknown", never a reason to fail.
+//! Reads what the kernel and the binaries report about themselves. A fact that cannot be determined is "unknown",
+//! never a reason to fail.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::rounds::Bench;
 /// A named fact.
 pub type Fact = (&'static str, String);
 
-/// What stands above the table.
+/// The facts above the table.
 pub fn facts(bench: &Bench) -> Vec<Fact> {
     let mut facts = machine();
     for &side in &bench.options.sides {
@@ -30,7 +30,7 @@ pub fn facts(bench: &Bench) -> Vec<Fact> {
     facts
 }
 
-/// What is known of the machine itself.
+/// The facts about the machine itself.
 pub fn machine() -> Vec<Fact> {
     vec![
         ("processors", processors()),
@@ -40,7 +40,7 @@ pub fn machine() -> Vec<Fact> {
     ]
 }
 
-/// The load average of the last minute, which should be near 0 for figures worth keeping.
+/// The load average of the last minute, which should be near 0 for reliable figures.
 pub fn load() -> String {
     let line = first_line("/proc/loadavg");
     let first = line.as_deref().and_then(|line| line.split_whitespace().next());
@@ -66,7 +66,7 @@ fn system() -> Option<String> {
     Some(name.trim_matches('"').to_string())
 }
 
-/// The first line that a program says of its version.
+/// The first line of a program's version output.
 pub fn version(binary: &Path) -> Option<String> {
     let output = Command::new(binary).arg("--version").output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout);
@@ -77,7 +77,7 @@ fn first_line(path: &str) -> Option<String> {
     fs::read_to_string(path).ok()?.lines().next().map(String::from)
 }
 
-/// What is said of a fact that cannot be found out.
+/// The value of a fact that cannot be determined.
 pub fn unknown() -> String {
     "unknown".into()
 }

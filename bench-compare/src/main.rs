@@ -1,8 +1,8 @@
-//! `bench-compare`: the same load against ovsdb-server and Paceline, in one run; `bench-compare permits`
-//! does it beside Redis and etcd, `bench-compare http` beside HAProxy and nginx.
+//! `bench-compare`: the same load against ovsdb-server and Paceline in one run. `bench-compare permits` compares with
+//! Redis and etcd, `bench-compare http` with HAProxy and nginx.
 //!
-//! This file reads the command line, finds the binaries, runs the loads in order and prints the
-//! result. What is measured is in `loads`, how in `rounds`.
+//! This file parses the command line, finds the binaries, runs the loads in order and prints the result. `loads`
+//! defines what is measured, `rounds` how.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
@@ -62,7 +62,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// A part with a command line of its own.
+/// Runs a part with its own command line.
 fn part<T>(options: Outcome<T>, run: impl FnOnce(T) -> Outcome<()>) -> ExitCode {
     let (ended, code) = match options {
         Ok(options) => (run(options), ExitCode::FAILURE),
@@ -73,7 +73,7 @@ fn part<T>(options: Outcome<T>, run: impl FnOnce(T) -> Outcome<()>) -> ExitCode 
     code
 }
 
-/// Does what was asked; false if a load failed.
+/// Runs the loads; returns false if one failed.
 fn run(options: Options) -> Outcome<bool> {
     if options.help {
         print!("{HELP}");
@@ -121,7 +121,7 @@ fn run_loads(bench: &Bench) -> Outcome<(Vec<rounds::Line>, Vec<report::Failed>)>
 
 fn find_binaries(options: &Options) -> Outcome<Binaries> {
     let mut ovsdb_server = options.ovsdb_server.clone();
-    // Debian puts it where only root's path looks.
+    // Debian installs it where only root's `PATH` looks.
     let debian = PathBuf::from("/usr/sbin/ovsdb-server");
     if ovsdb_server == Path::new("ovsdb-server") && debian.exists() {
         ovsdb_server = debian;

@@ -1,19 +1,19 @@
 //! The small regular expressions of `--load`.
 //!
-//! Owns matching of `.`, `*`, `^`, `$` and `|` on names of a few letters. It never captures and has
-//! no classes or groups; names of loads need none, and a pattern library would be a dependency more.
+//! Owns matching of `.`, `*`, `^`, `$` and `|` on short names. It never captures and has no classes or groups. The
+//! names of loads need none, and a regex library would be one more dependency.
 
-/// A pattern as given on the command line.
+/// A pattern from the command line.
 #[derive(Debug, Clone)]
 pub struct Pattern(Vec<Vec<char>>);
 
 impl Pattern {
-    /// Reads `text`; every text is a pattern.
+    /// Parses `text`; every text is a valid pattern.
     pub fn new(text: &str) -> Self {
         Self(text.split('|').map(|branch| branch.chars().collect()).collect())
     }
 
-    /// Whether the pattern is found anywhere in `name`.
+    /// Whether the pattern matches anywhere in `name`.
     pub fn matches(&self, name: &str) -> bool {
         let name: Vec<char> = name.chars().collect();
         self.0.iter().any(|branch| match branch.split_first() {

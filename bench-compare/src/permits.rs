@@ -1,8 +1,8 @@
-//! `bench-compare permits`: permits and locks beside Redis and etcd, in one run.
+//! `bench-compare permits`: compares permits and locks with Redis and etcd in one run.
 //!
-//! Owns the command line of this part, the list of loads and the order of measuring: a warm-up, then
-//! rounds in which every side has its turn. What clients say is in `talk`, how many of them talk at a
-//! time in `swarm`, the servers in `rivals`, the result in `table`.
+//! Owns the command line of this part, the list of loads and the order of measuring: a warm-up, then rounds in which
+//! every side has its turn. The requests of clients are in `talk`, concurrent clients in `swarm`, the servers in
+//! `rivals`, the result in `table`.
 
 mod grpc;
 mod rivals;
@@ -54,7 +54,7 @@ Paceline and Redis listen on unix sockets, etcd on loopback TCP with gRPC. Redis
 keeps nothing on disk; etcd syncs every lock to disk, which is what it is for.
 ";
 
-/// What was asked for.
+/// The options of a run.
 #[derive(Debug, Clone)]
 pub struct Options {
     paceline: PathBuf,
@@ -68,7 +68,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Reads the arguments behind `permits`.
+    /// Parses the arguments after `permits`.
     pub fn parse(mut args: impl Iterator<Item = String>) -> Outcome<Self> {
         let mut options = Self {
             paceline: usual_paceline(),
@@ -109,7 +109,7 @@ fn count(arg: &str, text: &str) -> Outcome<usize> {
     }
 }
 
-/// One load: its name, its unit, what is aimed at, and what each side's clients say.
+/// One load: its name, its unit, its target, and the requests of each side's clients.
 struct Load {
     name: &'static str,
     unit: &'static str,
@@ -117,13 +117,13 @@ struct Load {
     sides: Vec<Side>,
 }
 
-/// What one side's clients say, by the number of the client.
+/// The requests of one side's clients, by the number of the client.
 struct Side {
     rival: Rival,
     talk: Box<Talker>,
 }
 
-/// Makes what the client of this number says to a server.
+/// Builds the requests of the client with this number.
 type Talker = dyn Fn(&Running, usize) -> Outcome<Talk>;
 
 fn side(rival: Rival, talk: impl Fn(&Running, usize) -> Outcome<Talk> + 'static) -> Side {
@@ -172,7 +172,7 @@ fn loads(once: bool) -> Vec<Load> {
     ]
 }
 
-/// Does what was asked.
+/// Runs the loads.
 pub fn run(options: &Options) -> Outcome<()> {
     if options.help {
         print!("{HELP}");
@@ -212,7 +212,7 @@ fn measure(options: &Options, scratch: &Scratch, load: &Load) -> Outcome<Line> {
     let mut readings = vec![Vec::new(); servers.len()];
     for round in 0..=options.rounds {
         for turn in 0..servers.len() {
-            // Whoever comes first in one round comes last in the next.
+            // The server that is first in one round is last in the next.
             let at = if round % 2 == 0 { turn } else { servers.len() - 1 - turn };
             let before = process::cpu(servers[at].pid())?;
             let start = Instant::now();
@@ -221,7 +221,7 @@ fn measure(options: &Options, scratch: &Scratch, load: &Load) -> Outcome<Line> {
                 .map_err(|error| Failure::new(format!("{}: {error}", servers[at].rival.name())))?;
             let elapsed = start.elapsed();
             let cpu = process::cpu(servers[at].pid())?.saturating_sub(before);
-            // The first round warms up.
+            // The first round is a warm-up.
             if round > 0 {
                 readings[at].push(Turn { count, elapsed, cpu });
             }
@@ -232,7 +232,7 @@ fn measure(options: &Options, scratch: &Scratch, load: &Load) -> Outcome<Line> {
     Ok(Line { name: load.name, unit: load.unit, aim: load.aim, sides })
 }
 
-/// A directory that is removed in the end. Its path is short, as that of a unix socket must be.
+/// A directory that is removed at the end. Its path is short, as unix sockets require.
 struct Scratch(PathBuf);
 
 impl Scratch {

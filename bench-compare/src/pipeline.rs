@@ -1,8 +1,8 @@
-//! Many requests outstanding on many connections, driven by one thread and `poll`.
+//! Many outstanding requests on many connections, driven by one thread and `poll`.
 //!
-//! Two kinds of peers: a writer sends a prepared batch with a window of unanswered requests; a
-//! watcher only reads and counts the marks of the rows it is told of, however the server groups
-//! them. One thread for all keeps the client's share of a small machine low. Each reply is checked.
+//! There are two kinds of peers. A writer sends a prepared batch with a window of unanswered requests. A watcher only
+//! reads and counts the marks of the rows in its updates, however the server groups them. A single thread keeps the
+//! client's share of a small machine low. Each reply is checked.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -14,12 +14,11 @@ use crate::data::{Batch, MARK};
 use crate::failure::{Failure, Outcome};
 use crate::wire::{ANSWER_MAX, Connection, Scanner, check_reply};
 
-/// How much is read at once.
+/// Bytes that are read at once.
 const CHUNK_LEN: usize = 256 * 1024;
 
-/// Watchers are looked at this often. What arrives meanwhile is read at once, which keeps fifty of
-/// them from costing the client, and so the machine, as much as the server; it is little against
-/// the length of a round and the same for both sides.
+/// How often watchers are read. What arrives meanwhile is read at once, so that fifty watchers do not cost the
+/// client, and so the machine, as much as the server. It is short compared with a round and the same for both sides.
 const LOOK_PACE: Duration = Duration::from_millis(1);
 
 /// A connection that sends a batch.
@@ -31,12 +30,12 @@ pub struct Writer<'a> {
     sent: usize,
     answered: usize,
     scanner: Scanner,
-    /// The reply that is not complete yet.
+    /// The incomplete reply.
     partial: Vec<u8>,
 }
 
 impl<'a> Writer<'a> {
-    /// A writer of `batch` with at most `window` requests unanswered.
+    /// A writer of `batch` with at most `window` unanswered requests.
     pub fn new(connection: Connection, batch: &'a Batch, window: usize) -> Outcome<Self> {
         let stream = connection.into_stream();
         stream.set_nonblocking(true)?;
@@ -103,8 +102,8 @@ pub struct Watcher {
 }
 
 impl Watcher {
-    /// A watcher that is done when it has seen `expected` marks. The connection's monitor must be
-    /// set up already, and its initial reply read.
+    /// A watcher that is done when it has seen `expected` marks. The connection must already have its monitor, and
+    /// its initial reply must have been read.
     pub fn new(connection: Connection, expected: usize) -> Outcome<Self> {
         let stream = connection.into_stream();
         stream.set_nonblocking(true)?;
@@ -156,12 +155,12 @@ pub fn run(writers: &mut [Writer<'_>], watchers: &mut [Watcher]) -> Outcome<()> 
     Ok(())
 }
 
-/// Sends `batch` on one new connection with `window` outstanding and waits for all replies.
+/// Sends `batch` on one new connection with `window` outstanding requests and waits for all replies.
 pub fn send(connection: Connection, batch: &Batch, window: usize) -> Outcome<()> {
     run(&mut [Writer::new(connection, batch, window)?], &mut [])
 }
 
-/// Waits for any peer, at most for `patience`, and serves those that are ready; false if none was.
+/// Waits for any peer, at most for `patience`, and serves the ready ones. Returns false if none was ready.
 fn step(
     writers: &mut [Writer<'_>],
     watchers: &mut [Watcher],
@@ -180,7 +179,7 @@ fn step(
     Ok(ready.contains(&true))
 }
 
-/// One flag per writer, then one per watcher: whether there is something to do for it.
+/// One flag for each writer, then one for each watcher: whether there is something to do for it.
 fn wait(writers: &[Writer<'_>], watchers: &[Watcher], patience: Duration) -> Outcome<Vec<bool>> {
     let mut fds: Vec<PollFd<'_>> =
         writers.iter().map(|w| PollFd::new(&w.stream, w.wants())).collect();
@@ -210,7 +209,7 @@ mod tests {
     use super::*;
     use std::thread;
 
-    /// A peer that reads one message per entry of `answers` and sends that entry back.
+    /// A peer that reads one message for each entry of `answers` and sends that entry back.
     fn peer(answers: Vec<&'static str>) -> Connection {
         let (near, mut far) = UnixStream::pair().unwrap();
         thread::spawn(move || {
@@ -222,7 +221,8 @@ mod tests {
                 }
                 far.write_all(answer.as_bytes()).unwrap();
             }
-            // Open until the client is gone, so that a missing answer is not taken for an end.
+            // Stays open until the client is gone, so that a missing answer is not mistaken for the end of the
+            // stream.
             let _ = far.read(&mut byte);
         });
         Connection::over(near).unwrap()

@@ -1,7 +1,7 @@
-//! What the kernel says about a server process: CPU time and memory, from /proc.
+//! What the kernel reports about a server process: CPU time and memory, from /proc.
 //!
-//! Only reads. CPU time includes threads that have ended; it comes in clock ticks (10 ms), so
-//! callers add up rounds before they divide.
+//! Only reads. CPU time includes threads that have ended. It is counted in clock ticks (10 ms), so callers add up
+//! rounds before they divide.
 
 use std::fs;
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub fn cpu(pid: u32) -> Outcome<Duration> {
         .ok_or_else(|| Failure::new(format!("{path}: not understood")))
 }
 
-/// `pid` and all processes it started, and they.
+/// `pid` and all its descendants.
 pub fn tree(pid: u32) -> Vec<u32> {
     let parents: Vec<(u32, u32)> = fs::read_dir("/proc")
         .into_iter()
@@ -42,15 +42,15 @@ fn parent(pid: u32) -> Option<u32> {
     fields.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// Whether `pid` is still at work; a process that has ended and is not waited for yet is not.
+/// Whether `pid` is still running. A process that has ended and was not waited for yet is not.
 pub fn is_running(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = stat.rsplit_once(')').map(|(_, fields)| fields.trim_start());
     state.is_some_and(|state| !state.starts_with(['Z', 'X']))
 }
 
-/// The name of the program stands in brackets and may hold anything, so fields are counted from
-/// the last bracket: utime and stime are the 12th and 13th after it.
+/// The name of the program is in parentheses and may contain anything, so fields are counted from the last
+/// parenthesis: utime and stime are the 12th and 13th after it.
 fn cpu_ticks(stat: &str) -> Option<u64> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_whitespace().skip(11);
@@ -64,7 +64,7 @@ fn cpu_ticks(stat: &str) -> Option<u64> {
 pub struct Memory {
     /// Everything mapped and present.
     pub resident: u64,
-    /// The same, with shared pages split among those who share them.
+    /// The same, with shared pages divided among the processes that share them.
     pub proportional: u64,
 }
 

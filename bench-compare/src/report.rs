@@ -1,7 +1,7 @@
-//! The result on paper: a Markdown table for people, JSON for programs.
+//! The printed result: a Markdown table for people, JSON for programs.
 //!
-//! Owns medians, spreads, ratios and how figures are written. A ratio above 1 always means that
-//! Paceline is better, whichever way the figure points. It measures nothing.
+//! Owns medians, spreads, ratios and the format of figures. A ratio above 1 always means that Paceline is better,
+//! whether higher or lower figures are better. It measures nothing.
 
 use std::fmt::Write;
 
@@ -12,7 +12,7 @@ use crate::server::Side;
 /// A load that could not be measured.
 pub type Failed = (&'static str, String);
 
-/// The Markdown page: facts, table, and what failed.
+/// The Markdown page: facts, table, and failures.
 pub fn markdown(facts: &[Fact], lines: &[Line], failed: &[Failed]) -> String {
     let mut out = String::new();
     for (name, value) in facts {
@@ -119,7 +119,7 @@ fn quoted(text: &str) -> String {
     out
 }
 
-/// The median, and half the range as a share of it.
+/// The median, and half the range as a fraction of it.
 fn summary(readings: &[Reading]) -> Option<(f64, f64)> {
     let mut values: Vec<f64> = readings.iter().map(|reading| reading.value).collect();
     values.sort_by(f64::total_cmp);
@@ -158,7 +158,7 @@ fn cpu_ratio(line: &Line) -> Option<f64> {
     ratio.is_finite().then_some(ratio)
 }
 
-/// Seconds of CPU per operation over all rounds; added up first, as the kernel counts in ticks.
+/// Seconds of CPU for one operation over all rounds. They are added up first, because the kernel counts in ticks.
 fn cpu_per_op(readings: &[Reading]) -> Option<f64> {
     let (mut seconds, mut ops) = (0.0, 0.0);
     for (cpu, count) in readings.iter().filter_map(|reading| reading.cpu) {
@@ -179,7 +179,7 @@ fn or_dash(value: Option<f64>, write: impl Fn(f64) -> String) -> String {
     value.map_or_else(|| "-".into(), write)
 }
 
-/// Three digits that count, and thousands set apart.
+/// Three significant digits, with a separator for thousands.
 fn figure(value: f64) -> String {
     match value {
         v if v < 10.0 => format!("{v:.2}"),

@@ -1,8 +1,8 @@
-//! Rounds: both sides in turn, readings collected into the lines of the table.
+//! Rounds: measures both sides in turn, and collects readings into the lines of the table.
 //!
-//! Owns the order of measuring (a warm-up, then rounds in alternating order, so that drift of the
-//! machine hits both sides alike), the choice of how much work a round is, and what a line of the
-//! result holds. Both sides always do the same work. It never prints the result.
+//! Owns the order of measuring (a warm-up, then rounds in alternating order, so that drift of the machine affects
+//! both sides alike), the amount of work in a round, and the content of a line of the result. Both sides always do
+//! the same work. It never prints the result.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use crate::pipeline;
 use crate::process;
 use crate::server::{Binaries, Server, Side};
 
-/// Whether more or less of a figure is good.
+/// Whether a higher or a lower figure is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Better {
     /// A rate.
@@ -26,31 +26,31 @@ pub enum Better {
     Lower,
 }
 
-/// What a line of the table says, before it is measured.
+/// The description of a line of the table, before it is measured.
 #[derive(Debug, Clone)]
 pub struct Spec {
     /// What was done.
     pub name: String,
     /// The unit of its readings.
     pub unit: &'static str,
-    /// Which way is good.
+    /// Which direction is better.
     pub better: Better,
-    /// The ratio aimed at; none for lines that only inform.
+    /// The target ratio; none for lines that are only informative.
     pub aim: Option<f64>,
 }
 
 impl Spec {
-    /// A rate with an aim.
+    /// A rate with a target.
     pub fn rate(name: impl Into<String>, unit: &'static str, aim: f64) -> Self {
         Self { name: name.into(), unit, better: Better::Higher, aim: Some(aim) }
     }
 
-    /// A time or size with an aim.
+    /// A time or size with a target.
     pub fn cost(name: impl Into<String>, unit: &'static str, aim: f64) -> Self {
         Self { name: name.into(), unit, better: Better::Lower, aim: Some(aim) }
     }
 
-    /// The same without an aim.
+    /// The same without a target.
     pub fn extra(self) -> Self {
         Self { aim: None, ..self }
     }
@@ -61,7 +61,7 @@ impl Spec {
 pub struct Reading {
     /// In the line's unit.
     pub value: f64,
-    /// The server's CPU time in the round, and for how many operations.
+    /// The server's CPU time in the round, and its number of operations.
     pub cpu: Option<(Duration, f64)>,
 }
 
@@ -75,7 +75,7 @@ impl Reading {
 /// One measured line.
 #[derive(Debug, Clone)]
 pub struct Line {
-    /// What it says.
+    /// Its description.
     pub spec: Spec,
     /// Each side's readings, in the order of rounds.
     pub readings: Vec<(Side, Vec<Reading>)>,
@@ -93,16 +93,16 @@ impl Line {
 pub enum Kind {
     /// Rounds of about a second: a warm-up, then several.
     Short,
-    /// Rounds of several seconds, in which a warm-up would change nothing: few, all count.
+    /// Rounds of several seconds, for which a warm-up would change nothing: few, all count.
     Long,
 }
 
-/// What every load is given: the options, the binaries and a directory.
+/// The environment of every load: the options, the binaries and a directory.
 #[derive(Debug)]
 pub struct Bench {
-    /// What was asked for.
+    /// The options of the run.
     pub options: Options,
-    /// What is measured.
+    /// The binaries that are measured.
     pub binaries: Binaries,
     /// How busy the machine was before the first load.
     pub load_before: String,
@@ -112,7 +112,7 @@ pub struct Bench {
 impl Bench {
     /// A bench with its scratch directory, which is removed when the bench is dropped.
     pub fn new(options: Options, binaries: Binaries) -> Outcome<Self> {
-        // Short, because the path of a unix socket has little room.
+        // The path is short, because the path of a unix socket has a small maximum.
         let dir = options.dir.join(format!("bench-compare-{}", std::process::id()));
         fs::create_dir_all(&dir).map_err(|e| Failure::io(dir.display(), &e))?;
         Ok(Self { options, binaries, load_before: machine::load(), dir })
@@ -126,7 +126,7 @@ impl Bench {
         Ok(dir)
     }
 
-    /// A file with this many rows and at least this many bytes; made once a run.
+    /// A file with this many rows and at least this many bytes, created once in a run.
     pub fn large_file(&self, rows: usize, bytes_min: u64) -> Outcome<PathBuf> {
         let path = self.dir.join(format!("large-{rows}-{bytes_min}.db"));
         if !path.exists() {
@@ -135,12 +135,12 @@ impl Bench {
         Ok(path)
     }
 
-    /// One running server per side, on a new empty database.
+    /// One running server for each side, on a new empty database.
     pub fn empty_servers(&self) -> Outcome<Servers> {
         self.servers(file::create)
     }
 
-    /// One running server per side, each on its copy of `file`.
+    /// One running server for each side, each on its copy of `file`.
     pub fn servers_on(&self, file: &Path) -> Outcome<Servers> {
         self.servers(|path| Ok(fs::copy(file, path).map(drop)?))
     }
@@ -156,7 +156,7 @@ impl Bench {
         Ok(Servers(servers))
     }
 
-    /// Measures all sides in turn and collects what `measure` reads, one reading per spec.
+    /// Measures all sides in turn and collects what `measure` returns, one reading for each spec.
     pub fn rounds(
         &self,
         kind: Kind,
@@ -187,8 +187,8 @@ impl Bench {
         Ok(lines)
     }
 
-    /// How many operations make a round of the wished length on the first side. `work` does that
-    /// many and leaves the server as it found it.
+    /// How many operations make a round of the requested duration on the first side. `work` does that many and leaves
+    /// the server unchanged.
     pub fn size_of_round(
         &self,
         servers: &Servers,
@@ -208,7 +208,7 @@ impl Bench {
     }
 }
 
-/// No round does more than this many operations, whatever the rate.
+/// Maximum operations in a round, whatever the rate.
 const ROUND_OPS_MAX: usize = 500_000;
 
 impl Drop for Bench {
@@ -217,7 +217,7 @@ impl Drop for Bench {
     }
 }
 
-/// The running servers of a load, one per side.
+/// The running servers of a load, one for each side.
 #[derive(Debug)]
 pub struct Servers(Vec<Server>);
 
@@ -230,18 +230,18 @@ impl Servers {
             .ok_or_else(|| Failure::new(format!("{} is not running", side.name())))
     }
 
-    /// The first side's server, by which rounds are sized.
+    /// The first side's server, which determines the size of rounds.
     pub fn first(&self) -> Outcome<&Server> {
         self.0.first().ok_or_else(|| Failure::new("no server is running"))
     }
 
-    /// Ends them all in an orderly way.
+    /// Stops all of them in an orderly way.
     pub fn stop(self) -> Outcome<()> {
         self.0.into_iter().try_for_each(Server::stop)
     }
 }
 
-/// Does `work`, which is `ops` operations, and gives its rate with the CPU time it took.
+/// Does `work`, which is `ops` operations, and returns its rate and CPU time.
 pub fn timed(server: &Server, ops: usize, work: impl FnOnce() -> Outcome<()>) -> Outcome<Reading> {
     let cpu_before = process::cpu(server.pid())?;
     let start = Instant::now();
@@ -252,7 +252,7 @@ pub fn timed(server: &Server, ops: usize, work: impl FnOnce() -> Outcome<()>) ->
     Ok(Reading { value: ops / elapsed.as_secs_f64(), cpu: Some((cpu, ops)) })
 }
 
-/// Fills an empty table with `rows` rows, many to a transaction.
+/// Fills an empty table with `rows` rows, many in each transaction.
 pub fn fill(server: &Server, rows: usize) -> Outcome<()> {
     pipeline::send(server.connect()?, &data::bulk_inserts(0..rows, 100), 8)
 }

@@ -1,7 +1,7 @@
-//! A server under load: starting either side on a database file, compacting it, ending it.
+//! A server under load: starts either side on a database file, compacts it, stops it.
 //!
-//! Both sides listen on a unix socket in a directory of their own and are ready when they answer.
-//! A server that is dropped is killed, so that no run leaves a process behind.
+//! Both sides listen on a unix socket in their own directory and are ready when they answer. A server is killed on
+//! drop, so that no run leaves a process behind.
 
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
@@ -16,15 +16,15 @@ use crate::failure::{Failure, Outcome};
 use crate::process;
 use crate::wire::{ANSWER_MAX, Connection};
 
-/// How long a server may take to end after being asked.
+/// How long a server may take to stop after the signal.
 const STOP_MAX: Duration = Duration::from_secs(20);
 
-/// The two rivals.
+/// The two sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     /// Open vSwitch's database server.
     OvsdbServer,
-    /// Ours.
+    /// Paceline.
     Paceline,
 }
 
@@ -37,7 +37,7 @@ impl Side {
         }
     }
 
-    /// Reads the name of a side.
+    /// Parses the name of a side.
     pub fn parse(text: &str) -> Outcome<Self> {
         [Self::OvsdbServer, Self::Paceline]
             .into_iter()
@@ -46,12 +46,12 @@ impl Side {
     }
 }
 
-/// Where the two binaries are.
+/// The paths of the two binaries.
 #[derive(Debug, Clone)]
 pub struct Binaries {
-    /// Paceline's.
+    /// The Paceline binary.
     pub paceline: PathBuf,
-    /// The rival's.
+    /// The binary of ovsdb-server.
     pub ovsdb_server: PathBuf,
 }
 
@@ -76,14 +76,14 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts `side` on `database`, which lies in `dir`, and waits until it answers.
+    /// Starts `side` on `database`, which is in `dir`, and waits until it answers.
     pub fn start(binaries: &Binaries, side: Side, dir: &Path, database: &Path) -> Outcome<Self> {
         let mut server = Self::spawn(binaries, side, dir, database)?;
         server.first_answer()?;
         Ok(server)
     }
 
-    /// Starts the process and does not wait.
+    /// Starts the process without waiting.
     pub fn spawn(binaries: &Binaries, side: Side, dir: &Path, database: &Path) -> Outcome<Self> {
         let socket = dir.join("sock");
         let _ = fs::remove_file(&socket);
@@ -116,7 +116,7 @@ impl Server {
         Ok(Self { side, child, dir: dir.into(), database: database.into(), started })
     }
 
-    /// A connection on which the server has answered, waiting for it to come up if need be.
+    /// A connection on which the server has answered. Waits until the server is up if necessary.
     pub fn first_answer(&mut self) -> Outcome<Connection> {
         let deadline = Instant::now() + ANSWER_MAX;
         loop {
@@ -136,7 +136,7 @@ impl Server {
         }
     }
 
-    /// Ends the server by SIGTERM and waits for it.
+    /// Stops the server with SIGTERM and waits for it.
     pub fn stop(mut self) -> Outcome<()> {
         self.signal(Signal::TERM)?;
         let deadline = Instant::now() + STOP_MAX;
@@ -158,7 +158,7 @@ impl Server {
         }
         let deadline = Instant::now() + ANSWER_MAX;
         loop {
-            // Between unlinking and renaming there may be no file for a moment.
+            // Between unlinking and renaming, the file may be missing for a moment.
             if let Ok(now) = fs::metadata(&self.database)
                 && now.ino() != before.ino()
                 && now.len() <= before.len()
@@ -223,7 +223,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Already waited for after stop, in which case both do nothing.
+        // After `stop` the process was already waited for, and both calls do nothing.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,8 +1,8 @@
-//! One side's turn in a round, and what many turns say: the median rate, its spread, the cost.
+//! One side's turn in a round, and the results of many turns: the median rate, its spread, the cost.
 
 use std::time::Duration;
 
-/// What one side did in its turn.
+/// The work of one side in its turn.
 #[derive(Debug, Clone, Copy)]
 pub struct Turn {
     /// Operations done.
@@ -18,7 +18,7 @@ pub fn rate(turns: &[Turn]) -> f64 {
     median(rates(turns))
 }
 
-/// The median, and half the distance between the lowest and the highest.
+/// The median, and half the difference between the lowest and the highest.
 pub fn with_spread(turns: &[Turn]) -> String {
     let rates = rates(turns);
     let spread = match (rates.first(), rates.last()) {
@@ -28,20 +28,20 @@ pub fn with_spread(turns: &[Turn]) -> String {
     format!("{:.0} ±{spread:.0}%", rate(turns))
 }
 
-/// Microseconds of processor time for one operation, over all turns, as the kernel counts in ticks.
+/// Microseconds of processor time for one operation, over all turns, because the kernel counts in ticks.
 pub fn cpu_us(turns: &[Turn]) -> f64 {
     let cpu: Duration = turns.iter().map(|one| one.cpu).sum();
     let count: u64 = turns.iter().map(|one| one.count).sum();
     cpu.as_secs_f64() * 1e6 / count as f64
 }
 
-/// The median of the microseconds for one operation, where a turn is long beside a tick: other work on
-/// the machine during one turn does not count.
+/// The median of the microseconds for one operation, for turns that are long compared with a tick. Other work on the
+/// machine during one turn does not affect it.
 pub fn cpu_us_median(turns: &[Turn]) -> f64 {
     median(turns.iter().map(Turn::cpu_us).collect())
 }
 
-/// The median of how often one side's cost for an operation is the other's, round by round.
+/// The median of the ratio of both sides' costs for one operation, round by round.
 pub fn cpu_ratio(these: &[Turn], those: &[Turn]) -> f64 {
     median(these.iter().zip(those).map(|(this, that)| this.cpu_us() / that.cpu_us()).collect())
 }

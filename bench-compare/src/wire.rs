@@ -1,8 +1,7 @@
-//! One blocking JSON-RPC connection, and the light scanner that finds where messages end.
+//! One blocking JSON-RPC connection, and the light scanner that finds the end of messages.
 //!
-//! The scanner counts brackets outside strings and looks at nothing else, so that the client costs
-//! a fraction of what the server does. A connection answers the server's `echo` and steps over
-//! notifications while it waits for a reply. It never parses JSON.
+//! The scanner only counts brackets outside strings, so that the client costs a fraction of the server. A connection
+//! answers the server's `echo` and skips notifications while it waits for a reply. It never parses JSON.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -11,12 +10,12 @@ use std::time::Duration;
 
 use crate::failure::{Failure, Outcome};
 
-/// No single answer may take longer than this; a server that hangs ends the load, not the run.
+/// Maximum time for a single response. A server that hangs ends the load, not the run.
 pub const ANSWER_MAX: Duration = Duration::from_secs(60);
 
 const CHUNK_LEN: usize = 256 * 1024;
 
-/// Where in a stream of JSON texts we are.
+/// The position in a stream of JSON texts.
 #[derive(Debug, Default, Clone)]
 pub struct Scanner {
     depth: u32,
@@ -25,8 +24,8 @@ pub struct Scanner {
 }
 
 impl Scanner {
-    /// Reads `bytes` up to the end of the current message. `Some(n)`: it ends after `n` bytes, and
-    /// the rest is not read yet. `None`: all of `bytes` was read and the message goes on.
+    /// Scans `bytes` up to the end of the current message. `Some(n)`: it ends after `n` bytes, and the rest is not
+    /// scanned yet. `None`: all of `bytes` was scanned and the message continues.
     pub fn message_end(&mut self, bytes: &[u8]) -> Option<usize> {
         for (at, &byte) in bytes.iter().enumerate() {
             if self.in_string {
@@ -68,7 +67,7 @@ pub fn check_reply(reply: &[u8]) -> Outcome<()> {
     Ok(())
 }
 
-/// Where `needle` is first found in `bytes`.
+/// The first position of `needle` in `bytes`.
 pub fn find(bytes: &[u8], needle: &[u8]) -> Option<usize> {
     let first = *needle.first()?;
     let mut from = 0;
@@ -87,9 +86,9 @@ pub struct Connection {
     stream: UnixStream,
     scanner: Scanner,
     buffer: Vec<u8>,
-    /// Bytes of `buffer` that belong to messages already handed out.
+    /// Bytes of `buffer` that belong to messages that were already returned.
     taken: usize,
-    /// Bytes of `buffer` the scanner has seen.
+    /// Bytes of `buffer` that were scanned.
     scanned: usize,
     chunk: Vec<u8>,
 }
@@ -101,7 +100,7 @@ impl Connection {
         Self::over(stream)
     }
 
-    /// A client on a stream that is connected already.
+    /// A client on a stream that is already connected.
     pub fn over(stream: UnixStream) -> Outcome<Self> {
         stream.set_read_timeout(Some(ANSWER_MAX))?;
         stream.set_write_timeout(Some(ANSWER_MAX))?;
@@ -138,8 +137,8 @@ impl Connection {
         Ok(reply)
     }
 
-    /// Sends one request and reads its reply without keeping it; returns the reply's length. For
-    /// replies of many megabytes, where keeping them would measure the client.
+    /// Sends one request and discards its reply; returns the reply's length. For replies of many megabytes, because
+    /// keeping them would measure the client.
     pub fn call_discarding(&mut self, request: &[u8]) -> Outcome<usize> {
         self.send(request)?;
         self.buffer.clear();
@@ -157,12 +156,12 @@ impl Connection {
         }
     }
 
-    /// Gives up the connection for a loop of its own.
+    /// Returns the stream, for a caller with its own loop.
     pub fn into_stream(self) -> UnixStream {
         self.stream
     }
 
-    /// The bounds in `buffer` of the next message.
+    /// The bounds of the next message in `buffer`.
     fn receive(&mut self) -> Outcome<(usize, usize)> {
         if self.taken == self.buffer.len() {
             self.buffer.clear();

@@ -1,28 +1,28 @@
-//! Single calls, timed one by one, so that the worst of them is known.
+//! Times single calls, so that the slowest one is known.
 //!
-//! A machine that does something else in the middle of a call makes it look long; so each call is
-//! timed by two clocks, that of the wall and that of the thread's own CPU time. Reading the latter is
-//! a system call, whose own cost is measured before and taken off.
+//! If the machine does other work in the middle of a call, the call looks slow. So each call is timed by two clocks:
+//! wall time and the CPU time of the thread. Reading the latter is a system call, whose own cost is measured first
+//! and subtracted.
 
 use crate::histogram::Histogram;
 use crate::measure::{Bench, Load};
 use rustix::time::{ClockId, clock_gettime};
 use std::time::{Duration, Instant};
 
-/// What many calls took.
+/// The times of many calls.
 pub struct Calls {
-    /// By the clock on the wall.
+    /// Wall time.
     pub wall: Histogram,
-    /// By the CPU time of the thread.
+    /// CPU time of the thread.
     pub cpu: Histogram,
-    /// CPU time of all of them.
+    /// CPU time of all calls.
     taken: Duration,
-    /// What reading the clocks adds to the CPU time of a call.
+    /// The CPU time that reading the clocks adds to a call.
     reading: Duration,
 }
 
 impl Calls {
-    /// None yet.
+    /// No calls yet.
     pub fn new() -> Self {
         let (wall, cpu) = (Histogram::new(), Histogram::new());
         let mut calls = Self { wall, cpu, taken: Duration::ZERO, reading: Duration::ZERO };
@@ -33,7 +33,7 @@ impl Calls {
         Self { wall: Histogram::new(), cpu: Histogram::new(), taken: Duration::ZERO, reading }
     }
 
-    /// Makes a call.
+    /// Makes and times a call.
     pub fn call<T>(&mut self, work: impl FnOnce() -> T) -> T {
         let cpu = cpu_time();
         let begin = Instant::now();
@@ -46,12 +46,12 @@ impl Calls {
         answer
     }
 
-    /// The CPU time of all calls since this was last asked.
+    /// The CPU time of all calls since the last call of this function.
     pub fn take_taken(&mut self) -> Duration {
         std::mem::take(&mut self.taken)
     }
 
-    /// Puts the worst call into the report, by both clocks.
+    /// Adds the slowest call to the report, by both clocks.
     pub fn record(&self, bench: &mut Bench, size: usize, [wall, cpu]: [Load; 2]) {
         bench.record(wall, size, vec![self.wall.most()]);
         bench.record(cpu, size, vec![self.cpu.most()]);

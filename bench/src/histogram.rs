@@ -1,7 +1,7 @@
-//! Many durations in little memory, so that the rare long ones can be told.
+//! Stores many durations in little memory, so that the rare long ones can be reported.
 //!
-//! Owns counts in fixed steps of at most one part in 64. Promises that recording allocates nothing,
-//! because memory is measured beside it, and that the longest is exact.
+//! Owns counts in fixed steps of at most one part in 64. Promises that recording allocates nothing, because memory is
+//! measured at the same time, and that the longest duration is exact.
 
 /// Steps for each doubling.
 const STEPS: usize = 64;
@@ -15,31 +15,31 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// None yet.
+    /// An empty histogram.
     pub fn new() -> Self {
         Self { counts: vec![0; STEPS * 60], count: 0, most: 0 }
     }
 
-    /// Takes one in.
+    /// Adds a duration.
     pub fn record(&mut self, ns: u64) {
         self.counts[step(ns)] += 1;
         self.count += 1;
         self.most = self.most.max(ns);
     }
 
-    /// Takes in all that another one has.
+    /// Adds all durations of another histogram.
     pub fn merge(&mut self, other: &Self) {
         self.counts.iter_mut().zip(&other.counts).for_each(|(sum, more)| *sum += more);
         self.count += other.count;
         self.most = self.most.max(other.most);
     }
 
-    /// The longest.
+    /// The longest duration.
     pub fn most(&self) -> f64 {
         self.most as f64
     }
 
-    /// What so large a part of all is not longer than, from 0 to 1.
+    /// The duration that a fraction `part` of all durations, from 0 to 1, does not exceed.
     pub fn quantile(&self, part: f64) -> f64 {
         let rank = (self.count as f64 * part).ceil().max(1.0) as u64;
         let mut seen = 0;

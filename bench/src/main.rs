@@ -1,9 +1,8 @@
 //! `bench`: what single operations of the pure crates cost, and how that grows with the data.
 //!
-//! Owns the command line. Each file in `loads` prepares data of several sizes and hands timed
-//! rounds to `measure`; `report` prints the medians. No daemon and no socket is involved, and
-//! threads only where they are the load, so a figure here is a floor for what a client can see;
-//! `bench-compare` measures the whole.
+//! Owns the command line. Each file in `loads` prepares data of several sizes and passes timed rounds to `measure`;
+//! `report` prints the medians. There is no daemon and no socket, and threads only if they are the load. So a figure
+//! here is a lower bound of what a client can see; `bench-compare` measures the whole.
 
 mod calls;
 mod histogram;
@@ -15,7 +14,7 @@ use measure::Bench;
 use std::process::ExitCode;
 use std::time::Instant;
 
-/// How anything here can fail.
+/// The result of anything that can fail here.
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
 const HELP: &str = "\

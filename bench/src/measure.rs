@@ -1,12 +1,12 @@
-//! Rounds, medians and the lines they end in.
+//! Runs rounds, and keeps their figures for the report.
 //!
-//! A load says how often a round repeats its operation and how long that took; preparing and
-//! tidying up between rounds is not timed. One round before the first is thrown away.
+//! A load reports how often a round repeats its operation and how long that took. Preparing and cleaning up between
+//! rounds is not timed. One round before the first is discarded.
 
 use crate::Outcome;
 use std::time::{Duration, Instant};
 
-/// Rounds that count. Many short ones: most of them then escape whatever else the machine does.
+/// Rounds that count. With many short rounds, most of them escape other work of the machine.
 pub const ROUNDS: usize = 15;
 
 /// What is measured.
@@ -18,18 +18,18 @@ pub struct Load {
     pub operation: &'static str,
     /// What the sizes count.
     pub of: &'static str,
-    /// How the figure is told.
+    /// The unit of the figure.
     pub unit: Unit,
 }
 
-/// How a figure is told.
+/// The unit of a figure.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Nanoseconds for one operation.
     Nanoseconds,
     /// Megabytes a second; an operation is one byte.
     Megabytes,
-    /// Bytes of memory for one of what the sizes count.
+    /// Bytes of memory for one of the items that the sizes count.
     Bytes,
 }
 
@@ -39,7 +39,7 @@ pub struct Line {
     pub load: Load,
     /// On how much data.
     pub size: usize,
-    /// The figure of each round in nanoseconds for one operation, or in bytes; sorted.
+    /// The figure of each round, in nanoseconds for one operation or in bytes, sorted.
     pub rounds: Vec<f64>,
 }
 
@@ -53,7 +53,7 @@ impl Line {
 /// Collects lines.
 pub struct Bench {
     only: String,
-    /// Whether to run what takes minutes or gigabytes, too.
+    /// Whether to run loads that take minutes or gigabytes, too.
     pub big: bool,
     lines: Vec<Line>,
 }
@@ -64,12 +64,12 @@ impl Bench {
         Self { only, big, lines: Vec::new() }
     }
 
-    /// Whether any of these loads was asked for, so that its data need not be made for nothing.
+    /// Whether any of these loads is selected, so that data is not prepared for nothing.
     pub fn wants(&self, loads: &[Load]) -> bool {
         loads.iter().any(|load| load.name.contains(&self.only))
     }
 
-    /// Measures: each call of `round` answers how long how many operations took.
+    /// Measures a load: each call of `round` returns a duration and the number of operations.
     pub fn run(
         &mut self,
         load: Load,
@@ -88,7 +88,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Takes figures that a load measured by itself: one for each round, or a single one.
+    /// Adds figures that a load measured itself: one for each round, or a single one.
     pub fn record(&mut self, load: Load, size: usize, mut rounds: Vec<f64>) {
         if self.wants(&[load]) {
             rounds.sort_by(f64::total_cmp);
@@ -96,7 +96,7 @@ impl Bench {
         }
     }
 
-    /// The figures so far, those of one load together.
+    /// The figures so far, grouped by load.
     pub fn lines(&mut self) -> &[Line] {
         let order: Vec<&str> = self.lines.iter().map(|line| line.load.name).collect();
         self.lines.sort_by_key(|line| order.iter().position(|name| *name == line.load.name));
@@ -104,7 +104,7 @@ impl Bench {
     }
 }
 
-/// Nanoseconds for one of so many operations.
+/// Nanoseconds for one operation.
 pub fn each((time, operations): (Duration, usize)) -> f64 {
     time.as_nanos() as f64 / operations as f64
 }

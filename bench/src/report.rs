@@ -4,7 +4,7 @@ use crate::measure::{Line, Unit};
 use paceline_tables::json::Json;
 use std::fmt::Write as _;
 
-/// A table, one line per load and size, with a list of what one operation is above it.
+/// A table with one line for each load and size, preceded by a list that describes the operations.
 pub fn table(lines: &[Line]) -> String {
     let mut out = String::new();
     let mut rows = vec![["load", "size", "one operation", "spread", "growth"].map(String::from)];
@@ -65,14 +65,14 @@ pub fn json(lines: &[Line]) -> String {
     text
 }
 
-/// For each line the one of the same load at the first size.
+/// For each line, the line of the same load at the first size.
 fn firsts(lines: &[Line]) -> impl Iterator<Item = &Line> {
     lines
         .chunk_by(|a, b| a.load.name == b.load.name)
         .flat_map(|group| group.iter().map(|_| &group[0]))
 }
 
-/// Half of what lies between the least and the most; a single figure has none.
+/// Half of the range between the least and the greatest figure; a single figure has none.
 fn spread(line: &Line) -> String {
     match line.rounds.as_slice() {
         [least, .., most] => format!("±{:.0} %", (most - least) / 2.0 / line.median() * 100.0),

@@ -1,4 +1,4 @@
-//! Expressions: any text compiles or is refused at a place in it, and what compiles can be evaluated.
+//! Expressions: any text compiles or is refused with a position, and every compiled expression can be evaluated.
 
 use paceline_expr::{Counter, Expr, Input, Kind, Scope, compile};
 use paceline_types::{CheckpointId, Name, PoolId, Priority};
@@ -41,7 +41,7 @@ pub fn check(data: &[u8]) {
         match compile(text, kind, &World) {
             Ok(expr) => {
                 assert!(expr.hazards().len() <= text.len());
-                // A bracket around it changes nothing but places; it may be one bracket too many.
+                // Parentheses around the text change only positions; the text may contain one parenthesis too many.
                 if let Ok(same) = compile(&format!("({text}\n)"), kind, &World) {
                     assert_eq!(values(&same), values(&expr), "{text:?}");
                 }
@@ -53,7 +53,7 @@ pub fn check(data: &[u8]) {
     }
 }
 
-/// What it gives, for the purpose it was compiled for.
+/// The values of the expression, for the purpose that it was compiled for.
 fn values(expr: &Expr) -> (Option<bool>, Option<String>, Option<u32>) {
     let key = expr.key(&World).ok().map(|key| key.into_owned());
     (expr.condition(&World).ok(), key, expr.weight(&World).ok())

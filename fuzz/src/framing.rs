@@ -1,18 +1,18 @@
-//! The framer: the same bytes give the same messages however they arrive, and what is kept of an
-//! unfinished message is bounded (promise D1).
+//! The framer: the same bytes give the same messages however they arrive, and the memory for an unfinished message is
+//! bounded (promise D1).
 
 use crate::schema::check_text;
 use crate::wire::{Framer, Message};
 use paceline_types::limits::{FRAME_BYTES_MAX, JSON_DEPTH_MAX_OVSDB};
 
-/// Maxima that inputs reach easily, and those of the door.
+/// Maxima that inputs reach easily, and the maxima of the door.
 const LIMITS: [(usize, usize); 3] = [(32, 4), (300, 16), (FRAME_BYTES_MAX, JSON_DEPTH_MAX_OVSDB)];
 
-/// What came of a stream.
+/// The result of a stream.
 #[derive(Debug, PartialEq)]
 struct Seen {
     messages: Vec<Vec<u8>>,
-    /// Which error it is may depend on the pieces, because the first one found is told.
+    /// Which error is reported may depend on the pieces, because the framer reports the first one that it finds.
     failed: bool,
     partial: bool,
 }
@@ -71,7 +71,7 @@ fn skip_space(data: &[u8], from: usize) -> usize {
     from + data[from..].iter().take_while(|c| c.is_ascii_whitespace()).count()
 }
 
-/// The framer gives nothing more in a call once it was told to stop.
+/// The framer returns no further message in a call after `each` has returned false.
 fn stops_when_told(data: &[u8]) {
     let mut count = 0;
     let mut framer = Framer::new(FRAME_BYTES_MAX, JSON_DEPTH_MAX_OVSDB);

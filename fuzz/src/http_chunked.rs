@@ -1,14 +1,14 @@
-//! Chunked bodies: the same bytes give the same data however they arrive, and what is written of them is
-//! read as the same data.
+//! Chunked bodies: the same bytes give the same data however they arrive, and a body that was written anew decodes to
+//! the same data.
 
 use crate::http_wire::{Decoder, Encoder, Framing, write_trailers};
 
-/// What came of a body.
+/// The result of a body.
 #[derive(Debug, Default, PartialEq)]
 struct Seen {
     data: Vec<u8>,
     trailers: Vec<u8>,
-    /// How many bytes were read, once it is whole.
+    /// How many bytes were read, once the body is complete.
     read: Option<usize>,
     has_failed: bool,
 }

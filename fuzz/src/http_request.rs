@@ -1,13 +1,13 @@
-//! The head of a request: what is accepted, written anew and read again means the same (H1, H2, H4),
-//! and where it ends does not depend on how it arrives.
+//! The head of a request: a head that is accepted, written anew and parsed again means the same (H1, H2, H4), and its
+//! end does not depend on how it arrives.
 
 use crate::http_wire::{Forwarded, Framing, HeadError, RequestHead, RequestWriter, head_end};
 use crate::limits::{FIELDS_MAX, HEAD_BYTES_MAX, TARGET_BYTES_MAX};
 
-/// Fields that a proxy adds of its own.
+/// Fields that the proxy itself adds.
 const FIELDS_ADDED: usize = 6;
 
-/// Reads `data` as a head, and what is written of it as another.
+/// Parses `data` as a head, writes it anew, and parses the result.
 pub fn check(data: &[u8]) {
     let Some(end) = end_of(data) else { return };
     let bytes = &data[..end];
@@ -22,7 +22,7 @@ pub fn check(data: &[u8]) {
         let Some(again) = read_again(&head, bytes, &once) else { continue };
         assert_eq!(means(&again, &once), means(&head, bytes));
         assert_eq!(again.upgrade.is_some(), upgrades && head.upgrade.is_some());
-        // Whom a trusted peer speaks for grows by each that passes it on.
+        // For a trusted peer, the list of forwarded addresses grows with each proxy.
         if !trusts {
             let twice = written(&again, &once, trusts, upgrades);
             assert_eq!(text(&twice), text(&once), "the second writing changes nothing");
@@ -30,7 +30,7 @@ pub fn check(data: &[u8]) {
     }
 }
 
-/// Where the head ends, whole and piece by piece.
+/// The end of the head, found in one piece and in several.
 fn end_of(data: &[u8]) -> Option<usize> {
     let whole = head_end(data, &mut 0);
     let mut scanned = 0;
@@ -55,7 +55,7 @@ fn written(head: &RequestHead, bytes: &[u8], trusts: bool, upgrades: bool) -> Ve
     out
 }
 
-/// Reads what was written; none if only the maxima of length are in the way, as lines were added.
+/// Parses what was written; none if it only exceeds a maximum length, because lines were added.
 fn read_again(head: &RequestHead, bytes: &[u8], once: &[u8]) -> Option<RequestHead> {
     let is_long = once.len() >= HEAD_BYTES_MAX
         || head.fields.iter().count() + FIELDS_ADDED > FIELDS_MAX
@@ -75,7 +75,7 @@ fn read_again(head: &RequestHead, bytes: &[u8], once: &[u8]) -> Option<RequestHe
     }
 }
 
-/// What a head means to whoever reads it.
+/// What a head means to its readers.
 fn means(head: &RequestHead, bytes: &[u8]) -> (String, String, String, String, Framing, bool) {
     (
         text(head.method(bytes)),

@@ -1,10 +1,10 @@
-//! The head of a response: what is accepted and written anew tells the same status and the same end of
-//! the body, to clients of either version. The first byte says which method and version.
+//! The head of a response: a head that is accepted and written anew has the same status and the same end of the body,
+//! for clients of both versions. The first byte selects the method and the version.
 
 use crate::http_wire::{Framing, ResponseHead, ResponseWriter, head_end};
 use crate::limits::{FIELDS_MAX, HEAD_BYTES_MAX};
 
-/// Reads `data` as a head, and what is written of it as another.
+/// Parses `data` as a head, writes it anew, and parses the result.
 pub fn check(data: &[u8]) {
     let Some((first, data)) = data.split_first() else { return };
     let (is_head, is_11) = (first & 1 != 0, first & 2 == 0);
@@ -28,7 +28,7 @@ pub fn check(data: &[u8]) {
     assert_eq!(again.status, head.status);
     assert_eq!(again.framing, writer.framing(), "the body ends where it did");
     assert_eq!(again.reason.of_bytes(&out), head.reason.of_bytes(bytes));
-    // Interim responses and 204 have none (RFC 9110 8.6).
+    // Interim responses and 204 have no length (RFC 9110 8.6).
     let has_length = head.status >= 200 && head.status != 204;
     assert_eq!(again.length, head.length.filter(|_| has_length));
 }

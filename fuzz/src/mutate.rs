@@ -1,9 +1,8 @@
-//! Changes of inputs that are lines of JSON, made on the values instead of the bytes.
+//! Mutates inputs that are lines of JSON, by value instead of by byte.
 //!
-//! The engine's own mutations mostly break the syntax, and then nothing behind the parser is
-//! reached. Here a value is replaced by another one of the same input or of a list of words, or a
-//! member or element is doubled or dropped. About one in four times, and whenever the input is not
-//! JSON, the engine's mutations are left to do the work.
+//! The engine's own mutations mostly break the syntax, so they do not reach the code after the parser. Here a value
+//! is replaced by another one of the same input or of a list of words, or a member or element is duplicated or
+//! removed. In about one of four cases, and whenever the input is not JSON, the engine's mutations are used.
 
 use crate::world::UUIDS;
 use paceline_tables::json::{self, Json, Object};
@@ -12,10 +11,10 @@ use paceline_types::UuidSource;
 const DEPTH_MAX: usize = 64;
 const LINES_MAX: usize = 12;
 
-/// Names, words and values that mean something in schemas, transactions and records.
+/// Names, words and values that have a meaning in schemas, transactions and records.
 const WORDS: &str = include_str!("../words.txt");
 
-/// A changed copy of `data`, or nothing if that is for the engine to do.
+/// A mutated copy of `data`; none if the engine should mutate it.
 #[must_use]
 pub fn lines(data: &[u8], bytes_max: usize, seed: u32) -> Option<Vec<u8>> {
     let mut chance = Chance(UuidSource::from_number(seed.into()));
@@ -40,7 +39,7 @@ pub fn lines(data: &[u8], bytes_max: usize, seed: u32) -> Option<Vec<u8>> {
     (out.len() <= bytes_max).then_some(out)
 }
 
-/// Puts `changed` into the engine's buffer and answers its length.
+/// Copies `changed` into the engine's buffer and returns its length.
 pub fn store(changed: &[u8], buffer: &mut [u8]) -> usize {
     let len = changed.len().min(buffer.len());
     buffer[..len].copy_from_slice(&changed[..len]);
@@ -159,7 +158,7 @@ fn nth(json: &Json, mut at: usize) -> Option<&Json> {
 /// `json` with value number `at`, in the order of [`nth`], replaced by what `work` makes of it.
 fn replaced(json: Json, at: &mut usize, work: &mut dyn FnMut(Json) -> Json) -> Json {
     let here = *at == 0;
-    // After the place was found this runs far out of reach.
+    // After the place was found, this wraps to a number that is never reached.
     *at = at.wrapping_sub(1);
     if here {
         return work(json);

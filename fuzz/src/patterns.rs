@@ -1,7 +1,7 @@
-//! Patterns of rules: the own matcher and its index find what `regex-automata` finds (promise R3).
+//! Patterns of rules: our matcher and its index match exactly what `regex-automata` matches (promise R3).
 //!
-//! An input is a letter, a pattern and, on the next line, a value: `g` is a glob, `r` a regular
-//! expression; a capital letter ignores case.
+//! An input is a letter, a pattern and, on the next line, a value. `g` is a glob, `r` a regular expression; a capital
+//! letter ignores case.
 
 use crate::expression::World;
 use paceline_rules::{Action, Criterion, PatternMode, Rule, Ruleset, Then};
@@ -9,10 +9,10 @@ use paceline_types::{Attributes, Known, Name};
 use regex_automata::meta::Regex;
 use regex_automata::util::syntax;
 
-/// One rule is tried by itself; so many are found by an index.
+/// A single rule is matched directly; this many rules use an index.
 const LENGTHS: [u32; 2] = [1, 20];
 
-/// Compiles a pattern and matches a value, both ways.
+/// Compiles a pattern and matches a value in both ways.
 pub fn check(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let Some((head, value)) = text.split_once('\n') else { return };
@@ -58,7 +58,7 @@ fn rule(number: u32, criterion: &Criterion) -> Rule {
     }
 }
 
-/// The regular expression of a glob that the rules accepted.
+/// The regular expression for a glob that the rules accepted.
 fn regex_of_glob(glob: &str) -> String {
     let mut out = String::from("\\A");
     let mut chars = glob.chars().peekable();

@@ -1,11 +1,11 @@
-//! The PROXY header: how much of it has come decides only whether it is all there, not what it says.
+//! The PROXY header: a prefix of a header may be incomplete, but never has another meaning.
 
 use crate::http_wire::read_proxy_header;
 
-/// Beginnings longer than this are not tried one by one.
+/// Longer prefixes are not tried one by one.
 const BEGINNINGS_MAX: usize = 300;
 
-/// Reads `data` and each of its beginnings.
+/// Parses `data` and each of its prefixes.
 pub fn check(data: &[u8]) {
     let whole = read_proxy_header(data);
     if let Ok(Some(header)) = whole {

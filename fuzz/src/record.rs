@@ -1,5 +1,5 @@
-//! Journal records and journals: whatever the bytes are, they are read, cut or refused without a
-//! panic, and nothing is changed by what is refused (promises J1 to J3).
+//! Journal records and journals: any bytes are read, truncated or refused without a panic, and refused input changes
+//! nothing (promises J1 to J3).
 
 use crate::world::{self, check_derived, contents, kept};
 use paceline_journal::disk::MemoryDisk;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 const RECORDS_MAX: usize = 8;
 const NAME: &str = "db";
 
-/// Takes `data` for a journal if it begins like one, otherwise for records, one a line.
+/// Treats `data` as a journal if it begins like one, otherwise as records, one on each line.
 pub fn check(data: &[u8]) {
     if data.starts_with(b"OVSDB") {
         open(data);
@@ -23,8 +23,7 @@ pub fn check(data: &[u8]) {
     journal_of(&lines, data.len());
 }
 
-/// Applies records to a database; what is refused leaves no trace, what is accepted can be undone
-/// and written again.
+/// Applies records to a database. A refused record leaves no trace; an accepted one can be undone and written again.
 fn apply(lines: &[&[u8]]) {
     let (mut database, mut replica) = (world::database(1), world::database(2));
     for line in lines {
@@ -50,7 +49,7 @@ fn apply(lines: &[&[u8]]) {
     check_snapshot(&database);
 }
 
-/// A snapshot alone gives the same database.
+/// A snapshot alone restores the same database.
 fn check_snapshot(database: &Database) {
     let text = kept(database);
     let mut fresh = Database::new(database.schema().clone(), UuidSource::from_number(3));
@@ -59,7 +58,7 @@ fn check_snapshot(database: &Database) {
     assert_eq!(kept(&fresh), text);
 }
 
-/// A journal of these records gives them back; cut anywhere it gives a part of them from the start.
+/// A journal of these records returns them. Truncated anywhere, it returns a prefix of them.
 fn journal_of(bodies: &[&[u8]], chance: usize) {
     let mut file = Vec::new();
     for body in bodies {
@@ -75,7 +74,7 @@ fn journal_of(bodies: &[&[u8]], chance: usize) {
     open(&damaged);
 }
 
-/// The bodies of a journal, read without a right to change it.
+/// The bodies of a journal, opened read-only.
 fn read(file: &[u8]) -> Result<Vec<Vec<u8>>, OpenError> {
     let disk = MemoryDisk::new();
     disk.put(NAME, file);
@@ -97,7 +96,7 @@ fn read_on(disk: &MemoryDisk, mode: Mode) -> Result<(Vec<Vec<u8>>, FileLog), Ope
     Ok((records, log))
 }
 
-/// Opens a journal of any bytes to read and to write; goes on from what could be kept.
+/// Opens a journal of any bytes for reading and writing, and continues after the records that could be kept.
 fn open(file: &[u8]) -> Option<Vec<Vec<u8>>> {
     let disk = MemoryDisk::new();
     disk.put(NAME, file);

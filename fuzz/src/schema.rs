@@ -1,4 +1,4 @@
-//! JSON texts and schemas: what parses is written back as the same thing.
+//! JSON texts and schemas: parsed input is written back with the same meaning.
 
 use paceline_tables::json::{self, Json};
 use paceline_tables::schema::Schema;
@@ -32,7 +32,7 @@ pub fn check(data: &[u8]) {
     assert!(converted.is_ok(), "an empty database fits its own schema");
 }
 
-/// Parses `text` as JSON. What was parsed, written and parsed again is written the same.
+/// Parses `text` as JSON. Writing it, parsing the result and writing that gives the same text.
 pub fn check_text(text: &[u8], depth_max: usize) -> Option<Json> {
     let json = match json::parse(text, depth_max) {
         Ok(json) => json,

@@ -1,4 +1,4 @@
-//! Transactions: all or nothing, undone without a trace, and their record makes a replica the same.
+//! Transactions: all or nothing, undone without a trace, and their record makes a replica equal.
 
 use crate::world::{self, check_derived, contents, kept};
 use paceline_tables::json::{self, Json};
@@ -7,10 +7,10 @@ use paceline_tables::{Changes, Context, Database, Done, OpResult, Outcome, write
 
 const DEPTH_MAX: usize = 64;
 
-/// More transactions than this find nothing that these do not.
+/// More transactions than this find nothing new.
 const TRANSACTIONS_MAX: usize = 8;
 
-/// A mutation that multiplies a set by itself is legal; inputs that long are only slow.
+/// A mutation that multiplies a set by itself is legal. More operations than this are only slow.
 const OPERATIONS_MAX: usize = 32;
 
 /// Runs each line of `data`, an array of operations, as a transaction on the small database.
@@ -45,7 +45,7 @@ fn step(database: &mut Database, replica: &mut Database, operations: &[Json]) {
     assert_eq!(contents(database.store()), before, "undo leaves no trace");
     check_derived(database.store());
 
-    // What was possible once is possible again; only the new UUIDs differ.
+    // What succeeded once succeeds again; only the new UUIDs differ.
     let again = run(database, operations, 0).expect("the second time is like the first");
     assert!(succeeded(&again));
     check_derived(database.store());
@@ -55,17 +55,24 @@ fn step(database: &mut Database, replica: &mut Database, operations: &[Json]) {
     replicate(database, replica, &changes, &again.comment);
 }
 
-/// Executes, with every answer written and read. Nothing if the transaction waits.
+/// Executes a transaction, and writes and parses every result. None if the transaction waits.
 fn run(database: &mut Database, operations: &[Json], elapsed_ms: u64) -> Option<Done> {
     let owns_lock = |name: &str| name.len() == 1;
     let context = Context { elapsed_ms, owns_lock: &owns_lock, read_only: false, maintained: &[] };
     match database.execute(operations, &context) {
         Outcome::Done(done) => {
-            let mut text = Vec::new();
-            for result in &done.results {
-                text.clear();
+            let mut text = vec![b'['];
+            for (i, result) in done.results.iter().enumerate() {
+                if i > 0 {
+                    text.push(b',');
+                }
                 result.write(&mut text);
-                assert!(json::parse(&text, DEPTH_MAX).is_ok(), "an answer is JSON");
+            }
+            text.push(b']');
+            let count: usize = done.results.iter().map(OpResult::operations).sum();
+            match json::parse(&text, DEPTH_MAX) {
+                Ok(Json::Array(written)) => assert_eq!(written.len(), count),
+                other => panic!("an answer is an array: {other:?}"),
             }
             let failed = done.results.iter().any(|r| matches!(r, OpResult::Error(_)));
             assert!(!(failed && done.changes.is_some()), "what failed changed nothing");
@@ -82,7 +89,7 @@ fn run(database: &mut Database, operations: &[Json], elapsed_ms: u64) -> Option<
     }
 }
 
-/// Monitors of every kind can tell the changes.
+/// Monitors of every kind can report the changes.
 fn check_updates(database: &Database, changes: &Changes) {
     let schema = database.schema();
     let all = Json::object(schema.tables.iter().map(|t| (&*t.name, Json::object([]))));
@@ -98,7 +105,7 @@ fn check_updates(database: &Database, changes: &Changes) {
     }
 }
 
-/// The record of the changes makes the replica the same, as far as it is kept on disk.
+/// The record of the changes makes the replica equal, as far as it is stored on disk.
 fn replicate(database: &Database, replica: &mut Database, changes: &Changes, comment: &str) {
     let mut record = Vec::new();
     if write_record(changes, database.schema(), &[], comment, 1, &mut record) {

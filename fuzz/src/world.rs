@@ -1,5 +1,5 @@
-//! The database that fuzzed transactions and records meet: a schema with one of everything, a few
-//! rows, and ways to compare contents.
+//! The database for fuzzed transactions and records: a schema with one column of every kind, a few rows, and
+//! functions to compare contents.
 
 use paceline_tables::json;
 use paceline_tables::schema::{Schema, TableId};
@@ -13,7 +13,7 @@ const SCHEMA: &str = include_str!("../world.ovsschema");
 const ROWS: &str = include_str!("../world.json");
 const DEPTH_MAX: usize = 64;
 
-/// The rows that are there from the start, and one that never is.
+/// The rows that exist from the start, and one that never exists.
 pub const UUIDS: [&str; 8] = [
     "00000000-0000-4000-8000-000000000001",
     "00000000-0000-4000-8000-000000000002",
@@ -30,7 +30,7 @@ static PARSED: LazyLock<Arc<Schema>> = LazyLock::new(|| {
     Arc::new(Schema::parse(&json).expect("our own schema"))
 });
 
-/// The database with its first rows, drawing its UUIDs from `seed`.
+/// The database with its first rows. Its UUIDs come from `seed`.
 #[must_use]
 pub fn database(seed: u64) -> Database {
     let mut database = Database::new(PARSED.clone(), UuidSource::from_number(seed));
@@ -39,10 +39,10 @@ pub fn database(seed: u64) -> Database {
     database
 }
 
-/// Every row with all its columns, ephemeral ones and the version included.
+/// Every row with all its columns, including ephemeral ones and the version.
 pub type Contents = BTreeMap<(TableId, Uuid), Row>;
 
-/// All rows, to be compared with those of the same database at another time.
+/// All rows, for comparison with the same database at another time.
 #[must_use]
 pub fn contents(store: &Store) -> Contents {
     let schema = store.schema();
@@ -50,7 +50,7 @@ pub fn contents(store: &Store) -> Contents {
     rows.map(|(table, row)| ((table, row_uuid(row)), row.clone())).collect()
 }
 
-/// The text of what is kept on disk, in one order, to be compared with other databases.
+/// The text that is stored on disk, in a fixed order, for comparison with other databases.
 #[must_use]
 pub fn kept(database: &Database) -> String {
     let mut text = Vec::new();
@@ -58,7 +58,7 @@ pub fn kept(database: &Database) -> String {
     json::parse(&text, DEPTH_MAX).expect("a snapshot is JSON").to_text()
 }
 
-/// Everything the store derives from its rows is what the rows say.
+/// Everything that the store derives from its rows matches the rows.
 pub fn check_derived(store: &Store) {
     let schema = store.schema();
     let (mut strong, mut weak) = (BTreeMap::new(), BTreeMap::new());
@@ -66,8 +66,8 @@ pub fn check_derived(store: &Store) {
         assert!(Arc::ptr_eq(row, store.row(*table, *uuid).expect("a row is found by its UUID")));
         assert_eq!(row.len(), schema.table(*table).columns.len());
         for (value, column) in row.iter().zip(&schema.table(*table).columns) {
-            // A record may leave a column out whose default is against its constraints, as
-            // `ovsdb-server` allows too; an insert may not.
+            // A record may omit a column whose default violates its constraints, as in `ovsdb-server`; an insert may
+            // not.
             let fits = *value == column.default || value.check(&column.ty).is_ok();
             assert!(fits, "{} = {value:?}", column.name);
             assert!(value.check_count(&column.ty).is_ok(), "{} = {value:?}", column.name);
@@ -105,7 +105,7 @@ pub fn check_derived(store: &Store) {
     }
 }
 
-/// The form of a value follows from its content alone.
+/// The form of a value depends only on its content.
 fn check_form(value: &Datum, is_map: bool) {
     match value {
         Datum::Empty => {}

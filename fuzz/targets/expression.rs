@@ -1,4 +1,4 @@
-//! Texts of conditions, keys and weights through the parser, the checks and the evaluator.
+//! Fuzzes the parser, the checks and the evaluator with texts of conditions, keys and weights.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| paceline_fuzz::expression::check(data));

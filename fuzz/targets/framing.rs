@@ -1,4 +1,4 @@
-//! Bytes of a client through the framer and the JSON-RPC parser.
+//! Fuzzes the framer and the JSON-RPC parser with bytes of a client.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| paceline_fuzz::framing::check(data));

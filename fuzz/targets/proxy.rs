@@ -1,4 +1,4 @@
-//! Bytes of a balancer through the reader of PROXY headers.
+//! Fuzzes the parser of PROXY headers with bytes of a balancer.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| paceline_fuzz::proxy::check(data));

@@ -1,4 +1,4 @@
-//! Journal records, one a line, or the bytes of a whole journal.
+//! Fuzzes journal records, one on each line, or the bytes of a whole journal.
 #![no_main]
 
 use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};

@@ -1,4 +1,4 @@
-//! Texts of schemas.
+//! Fuzzes the parser of schemas.
 #![no_main]
 
 use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};

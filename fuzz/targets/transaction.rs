@@ -1,4 +1,4 @@
-//! Transactions, one a line, on a small database.
+//! Runs transactions, one on each line, on a small database.
 #![no_main]
 
 use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};

@@ -1,8 +1,8 @@
-//! The first difference between what is expected and what is seen.
+//! The first difference between the expected and the observed state.
 
 use crate::seen::{Seen, Sight};
 
-/// What differs, in words; nothing if all is the same.
+/// The difference as text; `None` if there is none.
 #[must_use]
 pub fn difference(expected: &Seen, seen: &Seen) -> Option<String> {
     let differs =

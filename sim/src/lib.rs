@@ -1,9 +1,9 @@
 //! The engine against a small reference model, on a made-up clock.
 //!
-//! A seed is a history ([`history`]): a configuration, then arrivals, departures, edits and whatever
-//! the clock does. The real engine ([`world`]) and a naive one written from the same page ([`model`])
-//! are put through it side by side ([`run`]), compared after every step ([`compare`]), while
-//! invariants ([`invariants`]) look on. The same seed gives the same trace, always.
+//! A seed is a history ([`history`]): a configuration, then arrivals, departures, edits and movements of the
+//! clock. The real engine ([`world`]) and a naive one written from the same specification ([`model`]) run
+//! through it side by side ([`run`]) and are compared after every step ([`compare`]), while invariants
+//! ([`invariants`]) are checked. The same seed always gives the same trace.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod compare;

@@ -1,7 +1,7 @@
-//! A small generator of numbers that looks random and is the same for the same seed.
+//! A small generator of pseudo-random numbers.
 //!
-//! Owns one 64-bit state (SplitMix64). Promises the same sequence on every machine. Never reads
-//! anything from outside: the seed is all it knows.
+//! Owns one 64-bit state (SplitMix64). Promises the same sequence for the same seed on every machine. Never
+//! reads anything from outside.
 
 /// Numbers from a seed.
 #[derive(Clone, Debug)]
@@ -45,12 +45,12 @@ impl Rng {
         all[self.below(all.len() as u64) as usize].clone()
     }
 
-    /// One of these, or nothing where there is nothing.
+    /// One of these, or `None` if there are none.
     pub fn pick_any<T: Clone>(&mut self, all: &[T]) -> Option<T> {
         if all.is_empty() { None } else { Some(self.pick(all)) }
     }
 
-    /// The index of one of these weights, the heavier the more often.
+    /// A random index, by these weights.
     pub fn weighted(&mut self, weights: &[u64]) -> usize {
         let mut left = self.below(weights.iter().sum());
         for (index, weight) in weights.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! One seed from its start to its end: the subject and the model side by side, step by step, with
-//! every invariant looking on.
+//! Runs one seed from start to end: the subject and the model side by side, step by step, with every invariant
+//! checked.
 
 use crate::history::{self, History, Step};
 use crate::invariants;
@@ -13,14 +13,14 @@ use std::rc::Rc;
 /// How many of the last lines a failure shows.
 const TAIL: usize = 40;
 
-/// What went wrong, where, and how to see it again.
+/// What failed, where, and how to reproduce it.
 #[derive(Clone, Debug)]
 pub struct Failure {
     /// The history.
     pub seed: u64,
-    /// What went wrong.
+    /// What failed.
     pub text: String,
-    /// What happened until then.
+    /// The steps until then.
     pub trace: Vec<String>,
 }
 
@@ -37,7 +37,7 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// Puts a subject through the history of a seed.
+/// Runs a subject through the history of a seed.
 ///
 /// # Errors
 ///
@@ -46,7 +46,7 @@ pub fn run(seed: u64, subject: &mut dyn Subject) -> Result<Vec<String>, Failure>
     Race::new(subject).of(seed, Race::run)
 }
 
-/// The same with a restart half way, when everybody who waits has left.
+/// The same with a restart half way, when all waiters have left.
 ///
 /// # Errors
 ///
@@ -69,7 +69,7 @@ impl<'a> Race<'a> {
         Self { subject, naive, invariants, trace: vec![], last: None }
     }
 
-    /// What becomes of a seed, run in one way or another.
+    /// The result of a seed, run in one way or another.
     fn of(
         mut self,
         seed: u64,
@@ -95,8 +95,8 @@ impl<'a> Race<'a> {
         self.finish(&history.owned)
     }
 
-    /// Nothing is configured that remembers more than who holds what, and until the restart nothing is
-    /// edited: what a holder held under an older graph does not come back.
+    /// The configuration has nothing that remembers more than which request holds what, and until the restart
+    /// nothing is edited: what a holder held under an older graph is not restored.
     fn run_with_restart(&mut self, seed: u64) -> Result<(), String> {
         let mut history = History::new(seed);
         let edits = std::mem::take(&mut history.profile.mix[5]);
@@ -128,7 +128,7 @@ impl<'a> Race<'a> {
         self.finish(&history.owned)
     }
 
-    /// Everybody leaves; then nothing may be left.
+    /// Ends all requests; then nothing may be left.
     fn finish(&mut self, owned: &Owned) -> Result<(), String> {
         let now = self.naive.model.now;
         while let Some((id, request)) = self.naive.model.requests.first_key_value() {

@@ -1,4 +1,4 @@
-//! What the simulators are asked to run on their command lines.
+//! The command lines of the simulators.
 
 use std::process::ExitCode;
 
@@ -18,11 +18,11 @@ pub enum Seeds {
     },
 }
 
-/// What the command line of `program` asks for.
+/// The seeds that the command line of `program` asks for.
 ///
 /// # Errors
 ///
-/// The exit code, after the usage was printed, if that is not clear.
+/// The exit code, after the usage was printed, if the command line is invalid.
 pub fn asked(program: &str) -> Result<Seeds, ExitCode> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();

@@ -1,5 +1,5 @@
-//! What can be seen of an engine after one step, in plain values: the same for the real engine and
-//! for the model, so that the two can be compared and invariants checked on either.
+//! What can be observed of an engine after one step, in plain values: the same for the real engine and for the
+//! model, so that the two can be compared and invariants checked on either.
 
 use crate::history::Step;
 use crate::model::config::{Config, Server};
@@ -7,47 +7,47 @@ use crate::model::{Effect, Model, Outcome, Spot, Tally};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// Everything that can be seen after one step.
+/// Everything that can be observed after one step.
 #[derive(Clone, Debug)]
 pub struct Seen {
     /// The time of the step, never earlier than that of the step before.
     pub now: u64,
-    /// What happened.
+    /// The step.
     pub step: Rc<Step>,
-    /// What is configured now.
+    /// The present configuration.
     pub config: Rc<Config>,
-    /// What the call answered.
+    /// The answer of the call.
     pub answer: Answer,
-    /// What it told the world, in order.
+    /// The effects of the call, in order.
     pub effects: Vec<Effect>,
-    /// When it wants to be called again.
+    /// When it asks to be called again.
     pub timeout: Option<u64>,
-    /// Everybody who is alive.
+    /// All requests that are alive.
     pub alive: BTreeMap<u64, Sight>,
     /// The figures.
     pub figures: Figures,
 }
 
-/// What a call answered.
+/// The answer of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// Nothing.
     None,
     /// Yes or no.
     Done(bool),
-    /// The engine did not take a part of the history, for this reason.
+    /// The engine rejected a part of the history, for this reason.
     Broken(String),
-    /// Whether a request that is over had run; nothing if there was none.
+    /// Whether an ended request had run; `None` if there was none.
     Ended(Option<bool>),
     /// The server that a request has now.
     Server(Option<u32>),
-    /// It waits for one.
+    /// It waits for a server.
     Back,
-    /// What became of the request that was submitted.
+    /// The outcome of the submitted request.
     Submitted(u64, Outcome),
 }
 
-/// What `why` says of one request.
+/// What `why` reports about one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sight {
     /// Where it is.
@@ -56,32 +56,35 @@ pub struct Sight {
     pub since: Option<u64>,
     /// When it will pass, if nothing else changes.
     pub until: Option<u64>,
-    /// When it gives up.
+    /// When it expires.
     pub deadline: Option<u64>,
-    /// Who is ahead of it, as far as they are named, and how many there are; the model does not say.
+    /// The requests ahead of it, as far as they are named, and how many there are; the model does not report
+    /// them.
     pub ahead: Vec<u64>,
     /// See `ahead`.
     pub ahead_total: usize,
-    /// What it was given, if it runs.
+    /// What it was granted, if it runs.
     pub grant: Option<Granted>,
     /// Its attributes `backend` and `server`.
     pub names: [&'static str; 2],
 }
 
-/// What somebody who runs was given.
+/// What was granted to a running request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Granted {
-    /// What the rules gave it.
+    /// The priority that the rules gave it.
     pub priority: i8,
     /// The number of its pool.
     pub pool: u32,
     /// The number of its server.
     pub server: Option<u32>,
-    /// When it came.
+    /// When it arrived.
     pub arrival: u64,
+    /// How long it had waited before.
+    pub before: u64,
     /// Since when it runs.
     pub since: u64,
-    /// How long it slept at checkpoints and stood in line.
+    /// How long it slept at checkpoints and waited in line.
     pub waited: u64,
 }
 
@@ -96,14 +99,14 @@ pub struct Figures {
     pub inflight: BTreeMap<(&'static str, Option<&'static str>), u64>,
     /// Waiting at each checkpoint.
     pub queued: BTreeMap<(&'static str, Option<&'static str>), u64>,
-    /// Of each server whether it is up, and how many requests it has.
+    /// For each server whether it is up, and how many requests it has.
     pub servers: BTreeMap<&'static str, (bool, u64)>,
-    /// What happened so far.
+    /// The totals so far.
     pub tally: Tally,
 }
 
 impl Figures {
-    /// Whether nobody runs, waits or holds anything.
+    /// Whether no request runs, waits or holds anything.
     #[must_use]
     pub fn are_zero(&self) -> bool {
         let by_key = self.inflight.values().chain(self.queued.values());
@@ -112,7 +115,7 @@ impl Figures {
         by_key.chain(by_pool).chain(by_server).all(|count| *count == 0)
     }
 
-    /// The same figures by the names that another configuration gives to what they are of.
+    /// The same figures under the names that another configuration gives to the same objects.
     #[must_use]
     pub fn renamed(&self, old: &Config, new: &Config) -> Self {
         let pools = |name: &'static str| renamed(&old.pools, &new.pools, name, |p| (p.id, p.name));
@@ -142,7 +145,7 @@ impl Figures {
     }
 }
 
-/// The name that something has now which had this name before; a name that is no more is put aside.
+/// The present name of an object that had this name before; a name that no longer exists is put aside.
 fn renamed<T>(
     old: &[T],
     new: &[T],
@@ -168,7 +171,7 @@ pub fn counters(config: &Config) -> Vec<(&'static str, Option<&'static str>)> {
     all
 }
 
-/// What came of a call to the model.
+/// The result of a call to the model.
 pub fn act_of_model(
     model: &mut Model,
     step: &Rc<Step>,
@@ -187,7 +190,8 @@ pub fn act_of_model(
     }
 }
 
-/// Who is alive in the model, and its figures; who is ahead of whom only if `ahead` is asked for.
+/// The requests that are alive in the model, and its figures; the requests ahead of each only if `ahead` is
+/// set.
 pub fn look_at_model(model: &Model, seen: &mut Seen, ahead: bool) {
     let sight = |id: u64| {
         let ahead = if ahead { model.ahead(id) } else { vec![] };

@@ -1,6 +1,6 @@
-//! A story: steps that somebody wrote down, for one subject.
+//! A story: a fixed sequence of steps for one subject.
 //!
-//! Owns the clock of the story and who is alive in it. Scenarios of invariants are told with it.
+//! Owns the clock of the story and its last state. The scenarios of invariants use it.
 
 use crate::history::Step;
 use crate::model::config::{Arrival, At, Bounds, Checkpoint, Config, Limit, Unknown, Weight};
@@ -15,7 +15,7 @@ pub struct Story<'a> {
     subject: &'a mut dyn Subject,
     /// The clock.
     pub now: u64,
-    /// What was seen last.
+    /// The last observed state.
     pub last: Option<Seen>,
 }
 
@@ -27,7 +27,7 @@ impl<'a> Story<'a> {
         story
     }
 
-    /// Lets one thing happen now; returns who started.
+    /// Does one step now. Returns the requests that started.
     pub fn step(&mut self, step: Step) -> Vec<u64> {
         let seen = self.subject.act(self.now, &Rc::new(step), &Owned::new());
         let start = |effect: &Effect| match effect {
@@ -42,7 +42,7 @@ impl<'a> Story<'a> {
         started
     }
 
-    /// A request comes in now; its number, and who started.
+    /// Submits a request now. Returns its number, and the requests that started.
     pub fn submit(&mut self, arrival: Arrival) -> (u64, Vec<u64>) {
         let started = self.step(Step::Submit(Box::new(arrival)));
         let id = match self.last.as_ref().map(|seen| &seen.answer) {
@@ -52,7 +52,7 @@ impl<'a> Story<'a> {
         (id, started)
     }
 
-    /// Everybody who is alive.
+    /// All requests that are alive.
     #[must_use]
     pub fn alive(&self) -> BTreeMap<u64, Sight> {
         let Some(mut seen) = self.last.clone() else { return BTreeMap::new() };
@@ -60,14 +60,14 @@ impl<'a> Story<'a> {
         seen.alive
     }
 
-    /// When the subject wants to be called again.
+    /// When the subject asks to be called again.
     #[must_use]
     pub fn timeout(&self) -> Option<u64> {
         self.last.as_ref().and_then(|seen| seen.timeout)
     }
 }
 
-/// A request of this user with nothing else asked for.
+/// A request of this user, without further settings.
 #[must_use]
 pub fn request(user: &'static str) -> Arrival {
     Arrival {
@@ -84,7 +84,9 @@ pub fn request(user: &'static str) -> Arrival {
         unknown: Unknown::Refuse,
         locks: vec![],
         wait_max: None,
+        waited: 0,
         session: None,
+        within: vec![],
     }
 }
 

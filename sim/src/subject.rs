@@ -1,4 +1,4 @@
-//! What is put through a history: the real engine, or the model itself when the checks are checked.
+//! What runs through a history: the real engine, or the model itself when the checks are tested.
 
 use crate::history::Step;
 use crate::model::Model;
@@ -10,18 +10,18 @@ use std::rc::Rc;
 /// Which session owns which lock.
 pub type Owned = BTreeSet<(u64, &'static str)>;
 
-/// Something that decides about requests.
+/// An engine under test.
 pub trait Subject {
-    /// Lets one thing happen and says what came of it, but not who is alive nor the figures.
+    /// Does one step and returns its results, without the requests that are alive and the figures.
     fn act(&mut self, now: u64, step: &Rc<Step>, owned: &Owned) -> Seen;
 
-    /// Fills in who is alive and the figures.
+    /// Fills in the requests that are alive and the figures.
     fn look(&self, seen: &mut Seen);
 
-    /// Ends and begins again with what runs and the configuration, and nothing else.
+    /// Restarts with the running requests and the configuration, and nothing else.
     fn restart(&mut self, now: u64);
 
-    /// Lets one thing happen and says all that can be seen then.
+    /// Does one step and returns everything that can be observed.
     fn apply(&mut self, now: u64, step: &Rc<Step>, owned: &Owned) -> Seen {
         let mut seen = self.act(now, step, owned);
         self.look(&mut seen);
@@ -48,7 +48,7 @@ impl Naive {
 }
 
 impl Naive {
-    /// What the subject beside it should show, which says nothing about who is ahead of whom.
+    /// The expected state of the subject, without the requests ahead of each.
     pub fn expect(&mut self, now: u64, step: &Rc<Step>, owned: &Owned) -> Seen {
         let mut seen = self.act(now, step, owned);
         seen::look_at_model(&self.model, &mut seen, false);
@@ -90,8 +90,8 @@ impl Subject for Naive {
         seen::act_of_model(model, step, &self.config, answer)
     }
 
-    /// In the model only what runs and the configuration are there, once nobody waits, and which servers
-    /// are down.
+    /// In the model only the running requests and the configuration are left, once no request waits, and which
+    /// servers are down.
     fn restart(&mut self, _: u64) {
         self.model.restart();
     }

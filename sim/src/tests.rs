@@ -1,16 +1,16 @@
-//! The simulation itself: ten thousand seeds, the stories of the invariants, and the checks checked.
+//! The simulation itself: ten thousand seeds, the stories of the invariants, and tests of the checks.
 
-use crate::history::{CHURN, ROUTES_EVERY, SIGNS};
+use crate::history::{CHURN, NESTS, RETURNS, ROUTES_EVERY, SIGNS};
 use crate::invariants::{fair_shares, long_run, predicted, starvation};
 use crate::run::{run, run_with_restart};
 use crate::subject::Naive;
 use crate::world::World;
 
-/// Rates as odd as they come: N, D, B.
+/// Odd rates: N, D, B.
 const RATES: [(u64, u64, u64); 4] =
     [(3, 10_000_000, 2), (7, 1_000_000_000, 1), (997, 1_000_003, 5), (1, 1, 1)];
 
-/// The engine against the model, invariants looking on, for a thousand seeds.
+/// The engine against the model, with all invariants, for a thousand seeds.
 fn thousand(number: u64) {
     for seed in number * 1_000..(number + 1) * 1_000 {
         if let Err(failure) = run(seed, &mut World::new()) {
@@ -19,7 +19,7 @@ fn thousand(number: u64) {
     }
 }
 
-/// P3: what ran before a restart is held after it, and everything goes on from there.
+/// P3: what ran before a restart is held after it, and everything continues from there.
 #[test]
 fn a_restarted_engine_goes_on_as_if_only_the_waiters_had_left_p3() {
     for seed in 0..2_000 {
@@ -29,7 +29,7 @@ fn a_restarted_engine_goes_on_as_if_only_the_waiters_had_left_p3() {
     }
 }
 
-/// Another thousand of those seeds that have frontends, backends and connections.
+/// Another thousand of the seeds that have frontends, backends and connections.
 #[test]
 fn seeds_with_servers() {
     for number in 10_000 / ROUTES_EVERY..10_000 / ROUTES_EVERY + 1_000 {
@@ -39,7 +39,8 @@ fn seeds_with_servers() {
     }
 }
 
-/// P1 and S1 over edits that are taken back, and servers and checkpoints that come back, while much runs.
+/// P1 and S1 over edits that are undone, and servers and checkpoints that are created again, while many
+/// requests run.
 #[test]
 fn seeds_that_edit_back_p1_s1() {
     for seed in CHURN..CHURN + 1_500 {
@@ -49,7 +50,8 @@ fn seeds_that_edit_back_p1_s1() {
     }
 }
 
-/// P1 and S1 over names of a frontend that change while requests wait there and run; half of them edit much else back.
+/// P1 and S1 over names of a frontend that change while requests wait there and run; half of the seeds also
+/// undo many other edits.
 #[test]
 fn seeds_that_rename_frontends_p1_s1() {
     for number in 0..750 {
@@ -58,6 +60,26 @@ fn seeds_that_rename_frontends_p1_s1() {
             if let Err(failure) = run(seed, &mut World::new()) {
                 panic!("{failure}");
             }
+        }
+    }
+}
+
+/// C2 where sessions hold claims and ask for more, within each other, and the resources are edited.
+#[test]
+fn seeds_that_nest_c2() {
+    for seed in (NESTS..NESTS + 1_500).chain((NESTS | CHURN)..(NESTS | CHURN) + 500) {
+        if let Err(failure) = run(seed, &mut World::new()) {
+            panic!("{failure}");
+        }
+    }
+}
+
+/// Requests that had waited before a restart are placed as if they had arrived that much earlier.
+#[test]
+fn seeds_with_requests_that_return() {
+    for seed in (RETURNS..RETURNS + 1_000).chain(RETURNS | CHURN..(RETURNS | CHURN) + 500) {
+        if let Err(failure) = run(seed, &mut World::new()) {
+            panic!("{failure}");
         }
     }
 }
@@ -167,14 +189,15 @@ fn predicted_times_are_right_on_a_quiet_system() {
 /// The checks accept the model itself.
 #[test]
 fn the_model_passes_its_own_checks() {
-    for seed in (0..1_000).chain(CHURN..CHURN + 300) {
+    let seeds = (0..1_000).chain(CHURN..CHURN + 300).chain(NESTS..NESTS + 300);
+    for seed in seeds.chain(RETURNS..RETURNS + 300) {
         if let Err(failure) = run(seed, &mut Naive::new()) {
             panic!("{failure}");
         }
     }
 }
 
-/// The stories are told of the model too, the shorter ones.
+/// The shorter stories are played with the model too.
 #[test]
 fn the_model_passes_its_own_stories() {
     for rate in RATES {

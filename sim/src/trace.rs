@@ -1,4 +1,4 @@
-//! The trace of a history: one line for each thing that happened, the same on every run.
+//! The trace of a history: one line for each step, the same on every run.
 
 use crate::history::Step;
 use crate::seen::{Answer, Seen};
@@ -26,7 +26,7 @@ pub fn line(seen: &Seen) -> String {
     line
 }
 
-/// What happens, in words.
+/// A description of the step.
 #[must_use]
 pub fn step(step: &Step) -> String {
     match step {
@@ -49,6 +49,9 @@ pub fn step(step: &Step) -> String {
             }
             if let Some(session) = a.session {
                 write_to(&mut text, format_args!(" session {session}"));
+            }
+            if !a.within.is_empty() {
+                write_to(&mut text, format_args!(" within {:?}", a.within));
             }
             text
         }

@@ -1,7 +1,7 @@
 //! The alphabets of all histories: every name and value that can occur.
 //!
-//! Names are static texts, so that plain values can be copied and compared; what the engine says in
-//! its own texts is looked up here.
+//! Names are static texts, so that plain values can be copied and compared. Texts of the engine are looked up
+//! here.
 
 /// Values of `user`.
 pub const USERS: [&str; 4] = ["ann", "bob", "cid", ""];
@@ -15,13 +15,13 @@ pub const TEXTS: [&str; 4] = ["select 1", "select 2", "insert", "update"];
 pub const FRONTENDS: [&str; 3] = ["api", "web", "site"];
 /// Backends at the start.
 pub const BACKENDS: [&str; 2] = ["db", "app"];
-/// Every name that a backend may get, and none.
+/// Every name that a backend may get, and the empty name.
 pub const BACKEND_NAMES: [&str; 5] = ["db", "app", "hot", "cold", ""];
 /// Servers of the first backend.
 pub const SERVERS: [&str; 2] = ["db/one", "db/two"];
 /// Servers of all backends at the start.
 pub const FLEET: [&str; 5] = ["db/one", "db/two", "db/three", "app/one", "app/two"];
-/// Every name that a server may get, and none.
+/// Every name that a server may get, and the empty name.
 pub const SERVER_NAMES: [&str; 13] = [
     "db/one",
     "db/two",
@@ -52,7 +52,7 @@ pub const RESOURCES: [&str; 24] = [
     "r0", "r1", "r2", "r3", "r4", "r5", "r6", "r7", "r8", "r9", "r10", "r11", "r12", "r13", "r14",
     "r15", "r16", "r17", "r18", "r19", "r20", "r21", "r22", "r23",
 ];
-/// Names of resources that requests make; none of them is ever configured.
+/// Names of resources that requests create; none of them is ever configured.
 pub const MADE: [&str; 3] = ["tmp0", "tmp1", "tmp2"];
 
 /// The gate of the backend of this name.
@@ -62,7 +62,7 @@ pub fn gate_of(backend: &str) -> &'static str {
     at.and_then(|at| GATES.get(at)).copied().unwrap_or("?")
 }
 
-/// The server of this backend that is called like that server of another backend.
+/// The server of this backend with the same name as that server of another backend.
 #[must_use]
 pub fn server_of(backend: &str, server: &str) -> &'static str {
     let is_it = |name: &&&str| {
@@ -72,7 +72,7 @@ pub fn server_of(backend: &str, server: &str) -> &'static str {
     SERVER_NAMES.iter().find(is_it).copied().unwrap_or("?")
 }
 
-/// The word of some alphabet that is this text; a word of none is shown as `?`.
+/// The static word of an alphabet that equals this text; `?` if there is none.
 #[must_use]
 pub fn known(text: &str) -> &'static str {
     let all: [&[&'static str]; 13] = [

@@ -1,7 +1,7 @@
 //! A raw HTTP/1.1 connection to the daemon's API: one stream, one request after another.
 //!
-//! Owns the socket and the bytes not yet read. Promises that every read ends within
-//! [`ANSWER_TIMEOUT`] and that an answer is given as it came. Never sends anything by itself.
+//! Owns the socket and the unread bytes. Promises that every read ends within [`ANSWER_TIMEOUT`] and that a response
+//! is returned as it arrived. Never sends anything by itself.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// How long an answer may take before the test fails; a busy machine is no reason.
+/// How long a response may take before the test fails. It is long, because a busy machine is no failure.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// One connection.
@@ -22,24 +22,24 @@ pub struct Api {
     token: Option<String>,
 }
 
-/// An answer.
+/// A response.
 #[derive(Clone, Debug)]
 pub struct Answer {
     /// Its status.
     pub status: u16,
     /// Its headers, the names in lower case.
     pub headers: Vec<(String, String)>,
-    /// Its body as it came.
+    /// Its body as it arrived.
     pub text: String,
-    /// Its body, or null if that is no JSON.
+    /// Its body as JSON, or null if it is not JSON.
     pub body: Value,
 }
 
 impl Answer {
-    /// That it has this status; the body.
+    /// Checks the status and returns the body.
     ///
     /// # Panics
-    /// If it has another.
+    /// If the status differs.
     #[track_caller]
     #[must_use]
     pub fn expect(self, status: u16) -> Value {
@@ -64,7 +64,7 @@ impl Api {
         Self::over(UnixStream::connect(path).unwrap(), None)
     }
 
-    /// The same, or why there is none.
+    /// A connection to the unix socket at `path`, or the error.
     ///
     /// # Errors
     /// If there is no daemon.
@@ -80,7 +80,7 @@ impl Api {
     pub fn tcp(address: SocketAddr, token: Option<&str>) -> Self {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_nodelay(true).unwrap();
-        // Once connected, stream sockets of both families are read, written and closed alike.
+        // Once connected, stream sockets of both families are read, written and closed in the same way.
         Self::over(UnixStream::from(OwnedFd::from(stream)), token)
     }
 
@@ -89,33 +89,33 @@ impl Api {
         Self { stream: BufReader::new(stream), token: token.map(str::to_owned) }
     }
 
-    /// Sends a request without a body and reads the answer.
+    /// Sends a request without a body and reads the response.
     pub fn get(&mut self, path: &str) -> Answer {
         self.send("GET", path, None);
         self.answer()
     }
 
-    /// Deletes something.
+    /// Sends a DELETE request and reads the response.
     pub fn delete(&mut self, path: &str) -> Answer {
         self.send("DELETE", path, None);
         self.answer()
     }
 
-    /// Sends a request with a body and reads the answer.
+    /// Sends a request with a body and reads the response.
     pub fn call(&mut self, method: &str, path: &str, body: &Value) -> Answer {
         self.send(method, path, Some(&body.to_string()));
         self.answer()
     }
 
-    /// Sends a request and does not wait.
+    /// Sends a request without waiting for the response.
     pub fn send(&mut self, method: &str, path: &str, body: Option<&str>) {
         self.try_send(method, path, body).unwrap();
     }
 
-    /// The same, to a daemon that may be gone.
+    /// Sends a request to a daemon that may be gone.
     ///
     /// # Errors
-    /// If it is.
+    /// If the daemon is gone.
     pub fn try_send(
         &mut self,
         method: &str,
@@ -141,19 +141,19 @@ impl Api {
         self.stream.get_mut().write_all(bytes)
     }
 
-    /// The next answer.
+    /// The next response.
     ///
     /// # Panics
-    /// If the connection closes, nothing comes in time, or it is no answer.
+    /// If the connection closes, nothing arrives in time, or it is not a response.
     #[track_caller]
     pub fn answer(&mut self) -> Answer {
         self.try_answer().unwrap_or_else(|error| panic!("no answer: {error}"))
     }
 
-    /// The next answer, or why there is none.
+    /// The next response, or why there is none.
     ///
     /// # Errors
-    /// If the connection closes, nothing comes in time, or it is no answer.
+    /// If the connection closes, nothing arrives in time, or it is not a response.
     pub fn try_answer(&mut self) -> Result<Answer, String> {
         let (status, headers) = self.head()?;
         let length = headers.iter().find(|(name, _)| name == "content-length");
@@ -163,6 +163,25 @@ impl Api {
         let text = String::from_utf8(bytes).map_err(|error| error.to_string())?;
         let body = serde_json::from_str(&text).unwrap_or(Value::Null);
         Ok(Answer { status, headers, text, body })
+    }
+
+    /// The status of the next answer, whose body is left unread.
+    ///
+    /// # Panics
+    /// If the connection closes, nothing comes in time, or it is no answer.
+    pub fn status(&mut self) -> u16 {
+        self.head().unwrap_or_else(|error| panic!("no answer: {error}")).0
+    }
+
+    /// Whether an answer has begun to arrive.
+    ///
+    /// # Panics
+    /// If the socket cannot be asked.
+    pub fn is_answered(&mut self) -> bool {
+        self.stream.get_ref().set_nonblocking(true).unwrap();
+        let is_answered = self.stream.fill_buf().is_ok_and(|bytes| !bytes.is_empty());
+        self.stream.get_ref().set_nonblocking(false).unwrap();
+        is_answered
     }
 
     fn head(&mut self) -> Result<(u16, Vec<(String, String)>), String> {
@@ -187,13 +206,13 @@ impl Api {
         }
     }
 
-    /// Ends our side, and tells what still came, up to the daemon's end of the connection.
+    /// Shuts down the sending side, and returns what still arrives until the daemon closes the connection.
     ///
     /// # Panics
     /// If the daemon does not close it in time.
     #[must_use]
     pub fn rest(mut self) -> Vec<u8> {
-        // One that the daemon has closed already cannot be closed again.
+        // If the daemon has already closed the connection, this fails.
         let _ = self.stream.get_ref().shutdown(Shutdown::Write);
         let mut rest = Vec::new();
         match self.stream.read_to_end(&mut rest) {
@@ -215,7 +234,7 @@ impl Api {
     }
 }
 
-/// A connection on which events come.
+/// A connection that receives events.
 #[derive(Debug)]
 pub struct Events(Api);
 
@@ -223,7 +242,7 @@ impl Events {
     /// The name of the next event, and its data.
     ///
     /// # Panics
-    /// If none comes in time.
+    /// If none arrives in time.
     pub fn event(&mut self) -> (String, Value) {
         let mut name = String::new();
         loop {
@@ -236,7 +255,7 @@ impl Events {
         }
     }
 
-    /// The data of the next event of this name; others are passed over.
+    /// The data of the next event of this name; others are skipped.
     pub fn next_of(&mut self, name: &str) -> Value {
         loop {
             let (found, data) = self.event();
@@ -247,16 +266,16 @@ impl Events {
     }
 }
 
-/// Microseconds since the beginning of 2000 of a time that the API told, such as `granted_at`.
+/// Microseconds since the beginning of 2000, for a time from the API such as `granted_at`.
 ///
 /// # Panics
-/// If it is no time.
+/// If it is not a time.
 #[must_use]
 pub fn micros(time: &Value) -> i64 {
     let text = time.as_str().unwrap_or_else(|| panic!("{time} is no time"));
     let number = |from: usize, to: usize| text[from..to].parse::<i64>().expect(text);
     let (year, month, day) = (number(0, 4), number(5, 7), number(8, 10));
-    // A year that begins in March has its odd day at the end.
+    // A year that begins in March has its leap day at the end.
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let leap = year / 4 - year / 100 + year / 400;
     let days = 365 * year + leap + (153 * month + 2) / 5 + day - 730_426;

@@ -1,11 +1,11 @@
-//! Certificates made on the spot by `openssl`, and a server of TLS in front of a plain one.
+//! Certificates created by `openssl`, and a TLS server in front of a plain one.
 //!
-//! Owns the files in the folder it was given, and the server's process, which ends when it is dropped.
+//! Owns the files in the given folder, and the server's process, which ends on drop.
 
 use crate::Scratch;
 use crate::tool::{self, Running};
 
-/// An authority that certifies, in `NAME.pem` and `NAME.key` of a folder.
+/// A certificate authority, in `NAME.pem` and `NAME.key` of a folder.
 #[derive(Debug)]
 pub struct Authority<'s> {
     scratch: &'s Scratch,
@@ -13,21 +13,21 @@ pub struct Authority<'s> {
 }
 
 impl<'s> Authority<'s> {
-    /// Makes an authority.
+    /// Creates an authority.
     ///
     /// # Panics
-    /// If `openssl` cannot.
+    /// If `openssl` fails.
     #[must_use]
     pub fn new(scratch: &'s Scratch, name: &str) -> Self {
         make(scratch, name, &["-subj", &format!("/CN={name}")]);
         Self { scratch, name: name.to_owned() }
     }
 
-    /// Certifies in `FILE.pem` and `FILE.key` that whoever has the key is all of `names`, such as
-    /// `DNS:api.test` or `IP:127.0.0.1`.
+    /// Creates a certificate for all of `names`, such as `DNS:api.test` or `IP:127.0.0.1`, in `FILE.pem` and
+    /// `FILE.key`.
     ///
     /// # Panics
-    /// If `openssl` cannot.
+    /// If `openssl` fails.
     pub fn certify(&self, file: &str, names: &str) {
         let own = |end: &str| path(self.scratch, &format!("{}.{end}", self.name));
         let (certificate, key) = (own("pem"), own("key"));
@@ -38,10 +38,10 @@ impl<'s> Authority<'s> {
     }
 }
 
-/// Makes a certificate for `names` that vouches for itself, as `openssl` makes them unless told otherwise.
+/// Creates a self-signed certificate for `names`, as `openssl` does by default.
 ///
 /// # Panics
-/// If `openssl` cannot.
+/// If `openssl` fails.
 pub fn certify_itself(scratch: &Scratch, file: &str, names: &str) {
     let names = format!("subjectAltName={names}");
     make(scratch, file, &["-subj", &format!("/CN={file}"), "-addext", &names]);
@@ -60,7 +60,7 @@ fn path(scratch: &Scratch, file: &str) -> String {
     scratch.join(file).display().to_string()
 }
 
-/// A server of TLS (Python's, which is OpenSSL) that passes on what it gets to a plain one.
+/// A TLS server (Python's, which uses OpenSSL) that relays to a plain server.
 #[derive(Debug)]
 pub struct Relay {
     running: Running,
@@ -68,8 +68,8 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// One with the certificate in `FILE.pem` before the plain server at `address`; `more` are further
-    /// words of `tls_relay.py`.
+    /// Starts a relay with the certificate in `FILE.pem` before the plain server at `address`. `more` are further
+    /// arguments of `tls_relay.py`.
     ///
     /// # Panics
     /// If it cannot be started.
@@ -84,23 +84,23 @@ impl Relay {
         Self { running, address }
     }
 
-    /// Where it listens, as a server's `address` says it.
+    /// Its address, in the form of a server's `address`.
     #[must_use]
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// The next connection whose handshake went well: `tls NAME ALPN new|resumed CLIENT`; or `end` of one,
-    /// where that was asked for.
+    /// The next connection with a successful handshake: `tls NAME ALPN new|resumed CLIENT`; or the `end` of one, if
+    /// that was requested.
     ///
     /// # Panics
-    /// If none comes in time.
+    /// If none arrives in time.
     #[must_use]
     pub fn connection(&self) -> String {
         self.running.line()
     }
 
-    /// Further connections that it told of by now.
+    /// Further connections that it has reported by now.
     #[must_use]
     pub fn more(&self) -> Vec<String> {
         self.running.told()

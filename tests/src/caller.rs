@@ -1,5 +1,5 @@
-//! Plain requests to the API, one connection each: over TCP with a token, or over the unix socket, also
-//! as another user of this machine where the tests run as root.
+//! Plain requests to the API, one connection each: over TCP with a token, or over the unix socket. If the tests run
+//! as root, also as another local user.
 
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::Api;
 
-/// Where requests go, and who sends them.
+/// Where requests are sent, and by which user.
 #[derive(Clone, Debug)]
 pub enum Caller {
     /// Over TCP at this address, with a token or without.
@@ -19,18 +19,17 @@ pub enum Caller {
         /// The token.
         token: Option<String>,
     },
-    /// Over the unix socket, as whoever runs the tests.
+    /// Over the unix socket, as the user that runs the tests.
     Unix(PathBuf),
-    /// Over the unix socket, as the user with this number.
+    /// Over the unix socket, as the user with this id.
     User(PathBuf, u32),
 }
 
 impl Caller {
-    /// Sends a request; the status, and the body as JSON if it is that. Of a stream of events only the
-    /// head is read.
+    /// Sends a request. Returns the status, and the body if it is JSON. Of a stream of events only the head is read.
     ///
     /// # Panics
-    /// If there is no answer.
+    /// If there is no response.
     #[must_use]
     pub fn ask(&self, method: &str, path: &str, body: Option<&str>) -> (u16, Value) {
         if let Self::User(socket, uid) = self {
@@ -64,7 +63,7 @@ fn curl(socket: &PathBuf, uid: u32, method: &str, path: &str, body: Option<&str>
         command.args(["--header", "content-type: application/json", "--data", body]);
     }
     if path == "/v1/events" {
-        // It never ends by itself.
+        // The stream never ends by itself.
         command.args(["--max-time", "0.5", "--no-buffer"]);
     }
     let output = command.arg(format!("http://paceline{path}")).output().expect("curl can be run");

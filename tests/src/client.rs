@@ -1,7 +1,7 @@
 //! A raw JSON-RPC connection: one stream socket, one JSON text after another.
 //!
-//! Owns the socket and the bytes not yet read as messages. Promises that every read ends within
-//! [`READ_TIMEOUT`] and that a message is given exactly as it came. Never answers by itself.
+//! Owns the socket and the unread bytes. Promises that every read ends within [`READ_TIMEOUT`] and that a message is
+//! returned exactly as it arrived. Never replies by itself.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpStream};
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 /// How long a read may take before the test fails.
 pub const READ_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What a read gave.
+/// The result of a read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Frame {
     /// The text of one JSON object.
@@ -44,14 +44,14 @@ impl Client {
         Self::over(stream)
     }
 
-    /// Connects to a port of this machine.
+    /// Connects to a local port.
     ///
     /// # Errors
     /// If there is no server.
     pub fn connect_tcp(port: u16) -> Result<Self, String> {
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))
             .map_err(|error| format!("cannot connect to port {port}: {error}"))?;
-        // Once connected, stream sockets of both families are read, written and closed alike.
+        // Once connected, stream sockets of both families are read, written and closed in the same way.
         Self::over(UnixStream::from(OwnedFd::from(stream)))
     }
 
@@ -88,10 +88,10 @@ impl Client {
         self.send(format!(r#"{{"id":{id},"method":{method},"params":{params}}}"#).as_bytes())
     }
 
-    /// Sends a request, reads the next message, and gives its `result`.
+    /// Sends a request, reads the next message, and returns its `result`.
     ///
     /// # Errors
-    /// If the next message is anything but a success reply to this request.
+    /// If the next message is not a success reply to this request.
     pub fn call(&mut self, method: &str, params: &Value) -> Result<Value, String> {
         let id = self.request(method, &params.to_string())?;
         let message = self.message()?;
@@ -105,7 +105,7 @@ impl Client {
     /// The next message as JSON.
     ///
     /// # Errors
-    /// If the connection closes, nothing comes in time, or the text is not JSON.
+    /// If the connection closes, nothing arrives in time, or the text is not JSON.
     pub fn message(&mut self) -> Result<Value, String> {
         match self.frame()? {
             Frame::Message(text) => serde_json::from_slice(&text)
@@ -117,7 +117,7 @@ impl Client {
     /// The text of the next message, or the end of the connection.
     ///
     /// # Errors
-    /// If nothing comes in time.
+    /// If nothing arrives in time.
     pub fn frame(&mut self) -> Result<Frame, String> {
         let mut chunk = [0; 64 * 1024];
         loop {
@@ -134,7 +134,7 @@ impl Client {
                     return Err(format!("nothing came within {waited} s"));
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // A server that closes with our bytes unread resets the connection.
+                // A server that closes a socket with unread bytes resets the connection.
                 Err(error) if error.kind() == ErrorKind::ConnectionReset => {
                     return Ok(Frame::Closed);
                 }
@@ -143,7 +143,7 @@ impl Client {
         }
     }
 
-    /// Ends our side of the connection; the server can still send.
+    /// Shuts down the sending side; the server can still send.
     ///
     /// # Errors
     /// If the connection is already broken.
@@ -151,7 +151,7 @@ impl Client {
         self.stream.shutdown(Shutdown::Write).map_err(|error| error.to_string())
     }
 
-    /// The socket, for tests that need it raw.
+    /// The socket, for tests that need direct access.
     #[must_use]
     pub fn stream(&self) -> &UnixStream {
         &self.stream
@@ -168,7 +168,7 @@ struct Scan {
 }
 
 impl Scan {
-    /// The length of the first whole object in `buffer`, if there is one.
+    /// The length of the first complete object in `buffer`, if there is one.
     fn advance(&mut self, buffer: &[u8]) -> Option<usize> {
         for (offset, byte) in buffer.iter().enumerate().skip(self.at) {
             self.at = offset + 1;

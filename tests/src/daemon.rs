@@ -1,8 +1,8 @@
-//! Paceline with any command line, its log read line by line.
+//! Paceline with any command line, and its log line by line.
 //!
-//! Owns the process, which is killed and reaped on drop, and the threads that read what it writes.
-//! Promises that waiting for a line of the log or for the end takes at most [`READ_TIMEOUT`].
-//! Where a test needs only sockets and files, `Server` is the simpler tool.
+//! Owns the process, which is killed and reaped on drop, and the threads that read its output. Promises that waiting
+//! for a log line or for the end takes at most [`READ_TIMEOUT`]. If a test needs only sockets and files, `Server` is
+//! simpler.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read};
@@ -20,7 +20,7 @@ use crate::client::READ_TIMEOUT;
 use crate::server::paceline_binary;
 use crate::{Api, Client, Scratch};
 
-/// How the daemon is started. It always has the data folder `DIR/data` of its scratch folder.
+/// How the daemon is started. Its data folder is always `DIR/data` in its scratch folder.
 #[derive(Clone, Debug)]
 pub struct Launch {
     dir: PathBuf,
@@ -29,8 +29,8 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// A daemon without doors and databases, in the folder of `scratch`; its API has the unix socket
-    /// only, so that daemons that run at the same time do not want the same port.
+    /// A daemon without doors and databases, in the folder of `scratch`. Its API has only the unix socket, so that
+    /// concurrent daemons do not need the same port.
     #[must_use]
     pub fn new(scratch: &Scratch) -> Self {
         let dir = scratch.path().to_path_buf();
@@ -40,7 +40,7 @@ impl Launch {
         Self { dir, args, envs: Vec::new() }
     }
 
-    /// A daemon that serves `database` on the socket that [`Daemon::connect`] uses.
+    /// A daemon that serves `database` on the socket of [`Daemon::connect`].
     #[must_use]
     pub fn serving(scratch: &Scratch, database: &Path) -> Self {
         let launch = Self::new(scratch).option("--database", database);
@@ -48,7 +48,7 @@ impl Launch {
         launch.option("--ovsdb", socket)
     }
 
-    /// Has the API listen at `address` too.
+    /// Makes the API also listen at `address`.
     #[must_use]
     pub fn api(mut self, address: &str) -> Self {
         let option = self.args.iter().position(|arg| arg == "--api");
@@ -64,14 +64,14 @@ impl Launch {
         self.arg(name).arg(value)
     }
 
-    /// Adds one word.
+    /// Adds one argument.
     #[must_use]
     pub fn arg(mut self, word: impl Into<OsString>) -> Self {
         self.args.push(word.into());
         self
     }
 
-    /// Sets a variable of the environment.
+    /// Sets an environment variable.
     #[must_use]
     pub fn env(mut self, name: &str, value: impl Into<OsString>) -> Self {
         self.envs.push((name.into(), value.into()));
@@ -81,7 +81,7 @@ impl Launch {
     /// Starts the daemon and waits until it is ready.
     ///
     /// # Errors
-    /// If it ends before: how, and what it wrote to its log.
+    /// If it ends before it is ready: its exit status and its log.
     ///
     /// # Panics
     /// If it cannot be run at all.
@@ -102,7 +102,7 @@ impl Launch {
         let (sender, log) = channel();
         thread::spawn(move || {
             for line in BufReader::new(stderr).lines().map_while(Result::ok) {
-                // A test that no longer listens must not stop the daemon by a full pipe.
+                // If the test no longer reads, a full pipe must not block the daemon.
                 let _ = sender.send(line);
             }
         });
@@ -119,14 +119,14 @@ impl Launch {
 /// A daemon that ended before it was ready.
 #[derive(Debug)]
 pub struct Ended {
-    /// How it ended.
+    /// Its exit status.
     pub status: ExitStatus,
-    /// What it wrote to standard error.
+    /// Its standard error.
     pub log: String,
 }
 
 impl Ended {
-    /// Whether it was killed with SIGKILL, as injected death does.
+    /// Whether it was killed with SIGKILL, as with an injected kill.
     #[must_use]
     pub fn was_killed(&self) -> bool {
         was_killed(self.status)
@@ -144,9 +144,9 @@ pub fn was_killed(status: ExitStatus) -> bool {
 pub struct Daemon {
     dir: PathBuf,
     child: Child,
-    /// The line that says so.
+    /// The line that reports that it is ready.
     pub ready: String,
-    /// Behind a lock only so that the threads of a test may share the daemon.
+    /// Behind a lock only so that threads of a test can share the daemon.
     log: Mutex<Receiver<String>>,
 }
 
@@ -160,13 +160,13 @@ impl Daemon {
         Client::connect(&self.socket()).unwrap()
     }
 
-    /// That socket.
+    /// The path of that socket.
     #[must_use]
     pub fn socket(&self) -> PathBuf {
         socket_in(&self.dir)
     }
 
-    /// The port of the first remote with this word, such as `ptcp`, as the ready line tells it.
+    /// The port of the first remote with this prefix, such as `ptcp`, from the ready line.
     ///
     /// # Panics
     /// If the line names no such remote.
@@ -183,7 +183,7 @@ impl Daemon {
         Api::unix(&self.data().join("api.sock"))
     }
 
-    /// A new connection to the API over TCP with the first token, where [`Launch::api`] asked for it.
+    /// A new connection to the API over TCP with the first token, if [`Launch::api`] was called.
     ///
     /// # Panics
     /// If the daemon does not listen there.
@@ -193,10 +193,10 @@ impl Daemon {
         Api::tcp(self.api_address(), Some(token.trim()))
     }
 
-    /// Where the API listens on TCP, as the ready line tells it.
+    /// The TCP address of the API, from the ready line.
     ///
     /// # Panics
-    /// If it does not.
+    /// If there is none.
     #[must_use]
     pub fn api_address(&self) -> SocketAddr {
         let (_, rest) = self.ready.split_once("api http://").expect(&self.ready);
@@ -204,7 +204,7 @@ impl Daemon {
         rest[..end].parse().expect(&self.ready)
     }
 
-    /// The number of its process.
+    /// Its process id.
     #[must_use]
     pub fn process(&self) -> u32 {
         self.child.id()
@@ -219,7 +219,7 @@ impl Daemon {
     /// The next line of the log that contains all of `parts`.
     ///
     /// # Errors
-    /// If the daemon ends, or none comes in time, with the lines that came.
+    /// If the daemon ends, or no such line arrives in time; with the lines that arrived.
     pub fn log_line(&self, parts: &[&str]) -> Result<String, String> {
         self.log_line_of(&[parts])
     }
@@ -253,11 +253,11 @@ impl Daemon {
 
     /// Sends a signal.
     pub fn signal(&self, signal: Signal) {
-        // A daemon that died of an injected fault is no failure here; its end is seen elsewhere.
+        // A daemon that died of an injected fault is not a failure here; its end is checked elsewhere.
         let _ = kill_process(Pid::from_child(&self.child), signal);
     }
 
-    /// Sets how large its files may become; none for no limit.
+    /// Sets the maximum size of its files; none for no limit.
     ///
     /// # Panics
     /// If the system refuses.
@@ -266,7 +266,7 @@ impl Daemon {
         prlimit(Some(Pid::from_child(&self.child)), Resource::Fsize, limit).unwrap();
     }
 
-    /// Waits for the end, and gives the rest of the log too.
+    /// Waits until it ends, and also returns the rest of the log.
     ///
     /// # Panics
     /// If it does not end in time.
@@ -284,7 +284,7 @@ impl Daemon {
         Ended { status, log }
     }
 
-    /// Ends it with SIGTERM.
+    /// Stops it with SIGTERM.
     pub fn terminate(self) -> Ended {
         self.signal(Signal::TERM);
         self.wait()

@@ -1,31 +1,31 @@
-//! Guides with commands: which blocks are run, and what they are to show.
+//! Guides with commands: which blocks are run, and what output is expected.
 //!
-//! A comment in front of a block says what is done with it: `run` (with `exit N` if it ends so),
-//! `serve` (in the background, until the end), `background` (until `enter`, which presses that
-//! key there and compares what they showed), `file NAME` (written), `shows` (compared with what the block
-//! before it printed). Blocks without a comment are for people alone.
+//! A comment before a block says what to do with it: `run` (with `exit N` if it must exit so), `serve` (in the
+//! background, until the end), `background` (until `enter`, which presses that key there and compares the output),
+//! `file NAME` (written to a file), `shows` (compared with the output of the previous block). Blocks without a
+//! comment are only for readers.
 
-/// One thing to do.
+/// One step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Run commands, which end with this code.
+    /// Run commands, which must exit with this code.
     Run(String, i32),
     /// Start the daemon.
     Serve(String),
-    /// Start commands that go on.
+    /// Start commands that continue to run.
     Background(String),
-    /// Press Enter there, and compare what they show.
+    /// Press Enter there, and compare their output.
     Enter(String),
     /// Write a file.
     File(String, String),
-    /// Compare what was shown last.
+    /// Compare the last output.
     Shows(String),
 }
 
 /// The steps of a guide, each with its line.
 ///
 /// # Panics
-/// If a comment is none of those, or has no block.
+/// If a comment is unknown, or has no block.
 #[must_use]
 pub fn steps(text: &str) -> Vec<(usize, Step)> {
     let mut steps = vec![];
@@ -56,7 +56,7 @@ fn step(mark: &str, block: String) -> Step {
     }
 }
 
-/// Whether a text is what a guide shows: `...` in a line is any text, and alone any lines.
+/// Whether a text matches what a guide shows: `...` in a line matches any text, and alone any lines.
 #[must_use]
 pub fn fits(shown: &str, actual: &str) -> bool {
     let shown: Vec<&str> = shown.lines().map(str::trim_end).collect();

@@ -1,12 +1,11 @@
 //! The harness of the integration tests.
 //!
-//! Owns: servers started in their own folders ([`server`], [`daemon`]), raw JSON-RPC connections to them
-//! ([`client`]) and to the API ([`api`]), the daemon as a reverse proxy ([`proxy`]) between clients
-//! ([`web`]) and servers ([`upstream`]) that see every byte, with TLS before them ([`authority`]), what the OpenAPI document says
-//! ([`schema`]), and the script language of `scenarios/` ([`script`], [`matching`], [`runner`]).
-//! Promises: a server ends when its [`Server`] is dropped, every read ends within
-//! [`client::READ_TIMEOUT`] or [`api::ANSWER_TIMEOUT`], and a failure names the file and line of the script.
-//! Never sleeps to be right and never tries anything twice.
+//! Owns: servers started in their own folders ([`server`], [`daemon`]), raw JSON-RPC connections to them ([`client`])
+//! and to the API ([`api`]), the daemon as a reverse proxy ([`proxy`]) between clients ([`web`]) and servers
+//! ([`upstream`]) that record every byte, with TLS before them ([`authority`]), the OpenAPI document ([`schema`]),
+//! and the script language of `scenarios/` ([`script`], [`matching`], [`runner`]). Promises: a server ends when its
+//! [`Server`] is dropped, every read ends within [`client::READ_TIMEOUT`] or [`api::ANSWER_TIMEOUT`], and a failure
+//! names the file and line of the script. Never relies on a sleep and never retries.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

@@ -1,9 +1,9 @@
-//! Whether a message is the expected one.
+//! Compares a message with the expected one.
 //!
-//! Owns the names a script gives to what it sees: `<name>` is a UUID, and two names are two UUIDs;
-//! `$name` is any value. The first match of a name binds it; from then on it stands for that
-//! value. Matching tries every way to bind names, so the order of object keys, of sets of UUIDs
-//! and of lists marked `"any-order"` does not matter. Nothing is bound by a failed match.
+//! Owns the names that a script gives to values: `<name>` is a UUID, and two names are two UUIDs; `$name` is any
+//! value. The first match of a name binds it; from then on it stands for that value. Matching tries every way to bind
+//! names, so the order of object keys, of sets of UUIDs and of lists marked `"any-order"` does not matter. A failed
+//! match binds nothing.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// Binds what `expected` names so that it equals `actual`; false if it cannot.
+    /// Binds the names in `expected` so that it equals `actual`; returns false if this is impossible.
     pub fn bind(&mut self, expected: &Value, actual: &Value) -> bool {
         match solve(self.clone(), vec![(expected, actual)]) {
             Some(names) => {
@@ -70,7 +70,7 @@ impl Names {
     }
 }
 
-/// Pairs of what is expected and what is there, all of which must match together.
+/// Pairs of expected and actual values, all of which must match together.
 type Goals<'a> = Vec<(&'a Value, &'a Value)>;
 
 fn solve(names: Names, mut goals: Goals<'_>) -> Option<Names> {
@@ -125,7 +125,7 @@ fn match_text(names: Names, pattern: &str, actual: &Value) -> Option<Names> {
     same.then_some(names)
 }
 
-/// Object members match by key; a key that is an unbound name may be any key that is left.
+/// Object members match by key. A key that is an unbound name matches any remaining key.
 fn solve_fields(
     names: Names,
     goals: Goals<'_>,
@@ -162,7 +162,7 @@ fn solve_any_order(
 ) -> Option<Names> {
     let Some((expected, rest)) = items.split_first() else { return solve(names, goals) };
     for (index, actual) in there.iter().enumerate() {
-        // Each item is tried alone first, so that hopeless orders are dropped early.
+        // Each item is first tried alone, so that impossible orders are dropped early.
         if solve(names.clone(), vec![(expected, actual)]).is_none() {
             continue;
         }
@@ -177,8 +177,8 @@ fn solve_any_order(
     None
 }
 
-/// The items of a list whose order does not matter: one that says so, or a set of UUIDs, which
-/// servers sort by values that a script cannot know.
+/// The items of a list whose order does not matter: a list marked as such, or a set of UUIDs, which servers sort by
+/// values that a script cannot know.
 fn any_order(items: &[Value]) -> Option<&[Value]> {
     match items.split_first() {
         Some((Value::String(word), rest)) if word == "any-order" => Some(rest),
@@ -187,7 +187,7 @@ fn any_order(items: &[Value]) -> Option<&[Value]> {
     }
 }
 
-/// Reals that are whole numbers travel as either `1` or `1.0`.
+/// Reals that are whole numbers are sent as `1` or `1.0`.
 fn same_number(left: &Value, right: &Value) -> bool {
     left == right || (left.as_f64() == right.as_f64() && (left.is_f64() || right.is_f64()))
 }

@@ -1,27 +1,27 @@
-//! Messages of HTTP/1.1 as both ends of a test read them: plainly, without any of the daemon's code.
+//! HTTP/1.1 messages as both ends of a test read them, without any of the daemon's code.
 //!
-//! Owns nothing. Promises that a body is given decoded and as it came. Never repairs a broken message:
-//! it is an error that says what was read.
+//! Owns nothing. Promises that a body is returned both decoded and as it arrived. Never repairs a malformed message:
+//! the error says what was read.
 
 use std::io::{self, BufRead, Read};
 
-/// A body with what came behind it.
+/// A body and its trailers.
 #[derive(Clone, Debug, Default)]
 pub struct Body {
-    /// Its bytes as they came, with sizes of chunks.
+    /// Its bytes as they arrived, with chunk sizes.
     pub raw: Vec<u8>,
-    /// Its bytes.
+    /// Its decoded bytes.
     pub bytes: Vec<u8>,
     /// The trailers, the names in lower case.
     pub trailers: Vec<(String, String)>,
 }
 
-/// How long a body is.
+/// The length of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
-    /// So many bytes.
+    /// A number of bytes.
     Known(u64),
-    /// As its chunks say.
+    /// Given by its chunks.
     Chunked,
     /// Up to the end of the connection.
     ToTheEnd,
@@ -44,14 +44,14 @@ pub fn read_head(stream: &mut impl BufRead) -> io::Result<Option<String>> {
     String::from_utf8(head).map(Some).map_err(bad)
 }
 
-/// The value of the field of this name, as it came first.
+/// The first value of the field of this name.
 #[must_use]
 pub fn field<'a>(head: &'a str, name: &str) -> Option<&'a str> {
     let mut fields = head.lines().skip(1).filter_map(|line| line.split_once(':'));
     fields.find(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
 }
 
-/// How long the body behind a head is, if the head says so.
+/// The length of the body after a head, if the head states it.
 #[must_use]
 pub fn length(head: &str) -> Option<Length> {
     if field(head, "transfer-encoding").is_some_and(|coding| coding.eq_ignore_ascii_case("chunked"))

@@ -1,7 +1,7 @@
-//! The daemon as a reverse proxy: its configuration in, its addresses and what waits out.
+//! The daemon as a reverse proxy: takes its configuration, and returns its addresses and its waiting requests.
 //!
-//! Owns the daemon and its folder. Promises that waiting for something ends within [`ANSWER_TIMEOUT`].
-//! Never decides by time that something has happened: it looks until it has.
+//! Owns the daemon and its folder. Promises that every wait ends within [`ANSWER_TIMEOUT`]. Never concludes from
+//! elapsed time that something has happened: it checks until it has.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -36,7 +36,7 @@ impl Proxy {
         Self::start_in(Scratch::new(), config)
     }
 
-    /// The same in a folder that may hold files already.
+    /// The same in a folder that may already contain files.
     ///
     /// # Panics
     /// If it does not start.
@@ -57,19 +57,19 @@ impl Proxy {
         Self { daemon, scratch, addresses }
     }
 
-    /// A frontend `web` in front of the backend `app`; more of its settings may follow.
+    /// A frontend `web` before the backend `app`; more of its settings may follow.
     pub const FRONTEND: &str = "[[frontend]]\nname = \"web\"\nlisten = \"127.0.0.1:0\"\n\
         backend = \"app\"\naccess_log = \"json\"\n";
 
-    /// A daemon with one frontend `web` in front of one backend `app`, whose one server is at
-    /// `address`; `more` begins with more settings of the frontend.
+    /// A daemon with one frontend `web` before one backend `app`, whose only server is at `address`. `more` begins
+    /// with more settings of the frontend.
     #[track_caller]
     #[must_use]
     pub fn before(address: &str, more: &str) -> Self {
         Self::start(&Self::config(address, more))
     }
 
-    /// Its configuration.
+    /// The configuration of [`Self::before`].
     #[must_use]
     pub fn config(address: &str, more: &str) -> String {
         format!(
@@ -79,7 +79,7 @@ impl Proxy {
         )
     }
 
-    /// Where a frontend listens.
+    /// The address of a frontend.
     ///
     /// # Panics
     /// If there is no such frontend.
@@ -96,16 +96,16 @@ impl Proxy {
         Web::connect(self.address("web"))
     }
 
-    /// A target at the frontend `web` as an address for clients.
+    /// The URL of a target at the frontend `web`.
     #[must_use]
     pub fn url(&self, target: &str) -> String {
         format!("http://{}{target}", self.address("web"))
     }
 
-    /// Has the daemon read this configuration, and waits until it says that it is applied.
+    /// Makes the daemon reload this configuration, and waits until it logs that it is applied.
     ///
     /// # Panics
-    /// If the daemon says no such thing.
+    /// If the daemon does not log this.
     #[track_caller]
     pub fn reload(&self, config: &str) {
         let _ = self.scratch.write("http.toml", config);
@@ -115,7 +115,7 @@ impl Proxy {
         assert!(line.contains("applied"), "{line}: {:?}", self.daemon.log_line(&[""]));
     }
 
-    /// The requests that the daemon knows, as `paceline ps` lists them.
+    /// The requests that the daemon has, as `paceline ps` lists them.
     #[must_use]
     pub fn requests(&self) -> Vec<Value> {
         let list = self.daemon.api().get("/v1/requests").expect(200);
@@ -130,16 +130,16 @@ impl Proxy {
         (is("waiting"), is("running"))
     }
 
-    /// Waits until so many wait and so many run.
+    /// Waits until `waiting` requests wait and `running` requests run.
     ///
     /// # Panics
-    /// If that does not come in time.
+    /// If this does not happen in time.
     #[track_caller]
     pub fn wait_for_counts(&self, waiting: usize, running: usize) {
         until(|| self.counts(), |counts| *counts == (waiting, running));
     }
 
-    /// A checkpoint's figures.
+    /// The figures of a checkpoint.
     #[must_use]
     pub fn figures(&self, checkpoint: &str) -> Value {
         let path = format!("/v1/checkpoints/{checkpoint}");
@@ -165,17 +165,17 @@ impl Proxy {
         self.daemon.data().join("access.log")
     }
 
-    /// The lines of the access log, when there are `count` or more.
+    /// The lines of the access log, once there are at least `count`.
     ///
     /// # Panics
-    /// If they do not come in time.
+    /// If they do not arrive in time.
     #[track_caller]
     #[must_use]
     pub fn log_lines(&self, count: usize) -> Vec<String> {
         let file = self.access_log();
         let lines = || -> Vec<String> {
             let text = std::fs::read_to_string(&file).unwrap_or_default();
-            // The last one may be half written.
+            // The last line may be incomplete.
             let whole = text.rfind('\n').map_or("", |end| &text[..end]);
             whole.lines().map(str::to_owned).collect()
         };
@@ -191,19 +191,19 @@ impl Proxy {
     }
 }
 
-/// Looks until what is seen is right, and gives it.
+/// Checks repeatedly until the value is right, and returns it.
 ///
 /// # Panics
-/// If that does not come in time, with what was seen last.
+/// If this does not happen in time; with the last value.
 #[track_caller]
 pub fn until<T: Debug>(look: impl FnMut() -> T, is_right: impl Fn(&T) -> bool) -> T {
     until_within(ANSWER_TIMEOUT, look, is_right)
 }
 
-/// The same within another time.
+/// The same with another timeout.
 ///
 /// # Panics
-/// If that does not come in time, with what was seen last.
+/// If this does not happen in time; with the last value.
 #[track_caller]
 pub fn until_within<T: Debug>(
     limit: Duration,
@@ -217,7 +217,7 @@ pub fn until_within<T: Debug>(
             return seen;
         }
         assert!(Instant::now() < deadline, "not within {limit:?}; last seen: {seen:?}");
-        // Leaves the processors to the daemon; nothing is right because of it.
+        // Yields the processors to the daemon; correctness does not depend on it.
         thread::park_timeout(Duration::from_millis(2));
     }
 }

@@ -1,8 +1,8 @@
 //! Runs the cases of a script against one server.
 //!
-//! Owns, for one case, the server, the clients by name and the names bound so far. Messages are
-//! taken strictly in the order they come: an expectation is about the very next message of its
-//! client, so every step also proves that nothing else came before.
+//! Owns, for one case, the server, the clients by name and the names bound so far. Messages are taken strictly in the
+//! order of arrival: an expectation applies to the very next message of its client, so every step also proves that
+//! nothing else arrived before.
 
 use std::collections::BTreeMap;
 use std::iter::Peekable;
@@ -161,7 +161,7 @@ impl Run {
     fn see(&mut self, name: &str, expected: &Value) -> Result<(), String> {
         let message = self.connection(name)?.client.message();
         let mut message = message.map_err(|error| format!("expected {expected}\n  but {error}"))?;
-        // JSON-RPC 1.0 wants `"result": null` beside an error; ovsdb-server leaves it out.
+        // JSON-RPC 1.0 requires `"result": null` beside an error; ovsdb-server omits it.
         if let Some(fields) = message.as_object_mut().filter(|fields| fields.contains_key("error"))
         {
             fields.entry("result").or_insert(Value::Null);
@@ -192,8 +192,8 @@ impl Run {
         Ok(())
     }
 
-    /// A server may find out only at the next turn of its loop that it has something to send, so
-    /// two round trips are made.
+    /// A server may notice only in the next iteration of its loop that it has something to send, so two round trips
+    /// are made.
     fn quiet(&mut self, name: &str) -> Result<(), String> {
         for id in ["quiet-1", "quiet-2"] {
             self.connection(name)?.client.request_as(&json!(id), "echo", "[]")?;

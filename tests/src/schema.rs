@@ -1,26 +1,26 @@
-//! An OpenAPI document, and whether answers are what it says.
+//! An OpenAPI document, and a check whether responses match it.
 //!
-//! A small reading of JSON Schema of its own: the words that Paceline's document uses, and a failure for any other, so
-//! that nothing is passed over.
+//! A small implementation of JSON Schema: it supports the keywords that Paceline's document uses and fails for any
+//! other, so that no keyword is ignored.
 
 use crate::api::Answer;
 use serde_json::Value;
 
-/// Words of a schema that say nothing about values.
+/// Keywords of a schema that do not constrain values.
 const REMARKS: [&str; 4] = ["description", "examples", "x-role", "format"];
 
 /// The document.
 #[derive(Debug)]
 pub struct Document(pub Value);
 
-/// One operation of it.
+/// One operation of the document.
 #[derive(Clone, Debug)]
 pub struct Described<'a> {
-    /// In capitals.
+    /// The method in capitals.
     pub method: String,
     /// The path with its parameters in braces.
     pub path: &'a str,
-    /// What is said of it.
+    /// Its description in the document.
     pub operation: &'a Value,
 }
 
@@ -55,7 +55,7 @@ impl Document {
             .collect()
     }
 
-    /// The operation that a request is for; its path may have a query.
+    /// The operation of a request; its path may have a query.
     ///
     /// # Panics
     /// If there is none.
@@ -73,7 +73,7 @@ impl Document {
         found.into_iter().next().unwrap_or_else(|| panic!("{method} {path} is not described"))
     }
 
-    /// That an answer is one that the document says this request can have.
+    /// Checks that a response is one that the document allows for this request.
     ///
     /// # Errors
     /// What differs.
@@ -96,7 +96,7 @@ impl Document {
         }
     }
 
-    /// That a value is what a schema says.
+    /// Checks that a value matches a schema.
     ///
     /// # Errors
     /// What differs, and where.

@@ -1,7 +1,7 @@
-//! A folder of its own for each test.
+//! A separate folder for each test.
 //!
-//! Owns the folder: it is created empty and removed with all it holds when dropped.
-//! Names are short, because the path of a Unix socket may have at most 107 bytes.
+//! Owns the folder: it is created empty and removed with its content on drop. Names are short, because the path of a
+//! Unix socket may have at most 107 bytes.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -23,7 +23,7 @@ impl Scratch {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let path = env::temp_dir().join(format!("pl-{}-{number}", process::id()));
-        // A process id can come back; what an earlier one left behind is not ours to read.
+        // A process id can be reused; files of an earlier process must not be read.
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).expect("a temporary folder can be created");
         Self { path }

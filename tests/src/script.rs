@@ -1,7 +1,7 @@
-//! The text of a scenario, read into cases of steps.
+//! The text of a scenario, parsed into cases of steps.
 //!
-//! The language is described in `scenarios/README.md`. Promises that every line means something:
-//! a line that cannot be read is an error with its number. Never runs anything.
+//! `scenarios/README.md` describes the language. Promises that every line has a meaning: a line that cannot be parsed
+//! is an error with its number. Never runs anything.
 
 use serde_json::{Value, json};
 
@@ -10,11 +10,11 @@ use crate::Kind;
 /// One scenario with its own servers and clients.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// What it shows.
+    /// What it tests.
     pub name: String,
-    /// The line it begins at.
+    /// Its first line.
     pub line: usize,
-    /// What happens, in order.
+    /// Its steps, in order.
     pub steps: Vec<Step>,
 }
 
@@ -23,9 +23,9 @@ pub struct Case {
 pub struct Step {
     /// Its number.
     pub line: usize,
-    /// The only server it is for, where the two must differ.
+    /// The only server it applies to, if the two must differ.
     pub only: Option<Kind>,
-    /// What it asks for.
+    /// What to do.
     pub action: Action,
 }
 
@@ -36,9 +36,9 @@ pub enum Action {
     Schema(String),
     /// Makes the server refuse changes, before it starts.
     ReadOnly,
-    /// Something that one client does or sees.
+    /// Something that one client does or receives.
     Client(String, Act),
-    /// Ends the server cleanly and starts it again.
+    /// Stops the server cleanly and starts it again.
     Restart,
     /// Kills the server and starts it again.
     KillRestart,
@@ -55,22 +55,22 @@ pub struct Call {
     pub params: String,
 }
 
-/// What a client does or sees. A label is the id of a request; without one, ids are numbers.
+/// What a client does or receives. A label is the id of a request; without one, ids are numbers.
 #[derive(Clone, Debug)]
 pub enum Act {
     /// Sends a request.
     Send(Option<String>, Call),
     /// Sends a notification.
     Notify(Call),
-    /// Sends text as it stands.
+    /// Sends text as is.
     Raw(String),
-    /// Sees the reply to the request with this label, or else to the last one without a label.
+    /// Receives the reply to the request with this label, or else to the last one without a label.
     Reply(Option<String>, Outcome),
-    /// Sees exactly this message.
+    /// Receives exactly this message.
     Message(Value),
-    /// Sees this message; it and its neighbours of this kind may come in any order.
+    /// Receives this message; it and adjacent messages of this kind may arrive in any order.
     Loose(Value),
-    /// Sees nothing more.
+    /// Receives nothing more.
     Quiet,
     /// Sees the server close the connection.
     Closed,
@@ -89,10 +89,10 @@ pub enum Outcome {
     Error(Value),
 }
 
-/// Reads a whole script. Steps before the first `case` begin every case.
+/// Parses a whole script. Steps before the first `case` begin every case.
 ///
 /// # Errors
-/// If a line cannot be read, with its number.
+/// If a line cannot be parsed, with its number.
 pub fn parse(text: &str) -> Result<Vec<Case>, String> {
     let mut header = Vec::new();
     let mut cases: Vec<Case> = Vec::new();
@@ -114,7 +114,7 @@ pub fn parse(text: &str) -> Result<Vec<Case>, String> {
     if cases.is_empty() { Err("the script has no case".into()) } else { Ok(cases) }
 }
 
-/// Lines with their numbers: comments and blank lines dropped, indented lines joined to the one
+/// Lines with their numbers. Comments and blank lines are dropped, and indented lines are joined to the line that
 /// they continue.
 fn join_lines(text: &str) -> Vec<(usize, String)> {
     let mut lines: Vec<(usize, String)> = Vec::new();

@@ -1,7 +1,7 @@
-//! Servers under test: Paceline, and Open vSwitch's `ovsdb-server` as the yardstick.
+//! Servers under test: Paceline, and Open vSwitch's `ovsdb-server` as the reference.
 //!
-//! Owns the process: it is ready when [`Server::start`] returns, and it is killed and reaped when
-//! dropped. Both kinds say themselves that they are ready, so nothing here polls or sleeps.
+//! Owns the process: it is ready when [`Server::start`] returns, and it is killed and reaped on drop. Both programs
+//! report when they are ready, so nothing here polls or sleeps.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ impl Kind {
         [Self::Paceline, Self::OvsdbServer].into_iter().find(|kind| kind.name() == name)
     }
 
-    /// What the variable `SERVER` asks for, if it is set.
+    /// The kind that the variable `SERVER` selects, if it is set.
     ///
     /// # Panics
     /// If it names no server.
@@ -72,7 +72,7 @@ pub fn paceline_binary() -> PathBuf {
         return PathBuf::from(path);
     }
     let test = env::current_exe().expect("a test knows its own path");
-    // The test stands in TARGET/PROFILE/deps, the daemon in TARGET/PROFILE.
+    // The test is in TARGET/PROFILE/deps, the daemon in TARGET/PROFILE.
     let target = test.ancestors().nth(3).expect("a test stands inside a target folder");
     let built = |profile: &str| target.join(profile).join("paceline");
     [built("release"), built("debug")]
@@ -97,12 +97,12 @@ pub struct Options {
     pub databases: Vec<PathBuf>,
     /// Whether it refuses every change.
     pub read_only: bool,
-    /// Shell commands that run first in the server's own process and mount name space.
+    /// Shell commands that run first, in the server's own process and mount namespace.
     pub prelude: Option<String>,
 }
 
 impl Options {
-    /// Serves `databases` with `kind` in the ordinary way.
+    /// Serves `databases` with `kind` and default settings.
     #[must_use]
     pub fn new(kind: Kind, databases: Vec<PathBuf>) -> Self {
         Self { kind, databases, read_only: false, prelude: None }
@@ -115,7 +115,7 @@ pub struct Server {
     options: Options,
     scratch: Scratch,
     child: Child,
-    // ovsdb-server ends when this pipe closes, so it cannot outlive the test process.
+    // ovsdb-server exits when this pipe closes, so it cannot outlive the test process.
     _stdin: Option<ChildStdin>,
 }
 
@@ -131,22 +131,22 @@ impl Server {
         Self::start(scratch, Options::new(kind, databases)).unwrap()
     }
 
-    /// Starts a server and waits until it says that it is ready.
+    /// Starts a server and waits until it reports that it is ready.
     ///
     /// # Errors
-    /// If it cannot be started or ends before it is ready, with what it wrote.
+    /// If it cannot be started or exits before it is ready, with its output.
     pub fn start(scratch: Scratch, options: Options) -> Result<Self, String> {
         let (child, stdin) = launch(scratch.path(), &options)?;
         Ok(Self { options, scratch, child, _stdin: stdin })
     }
 
-    /// Ends the server with SIGTERM, waits for it and starts it again on the same files.
+    /// Stops the server with SIGTERM, waits for it and starts it again on the same files.
     ///
     /// # Errors
-    /// If it does not end cleanly or does not come back.
+    /// If it does not exit cleanly or does not become ready again.
     pub fn restart(&mut self) -> Result<(), String> {
         let status = self.terminate()?;
-        // ovsdb-server dies of the signal by design; Paceline must end with success.
+        // ovsdb-server dies of the signal by design; Paceline must exit with success.
         if self.options.kind == Kind::Paceline && !status.success() {
             return Err(format!("the server ended with {status} after SIGTERM"));
         }
@@ -156,13 +156,13 @@ impl Server {
     /// Kills the server with SIGKILL and starts it again on the same files.
     ///
     /// # Errors
-    /// If it does not come back.
+    /// If it does not become ready again.
     pub fn kill_and_restart(&mut self) -> Result<(), String> {
         self.kill();
         self.relaunch()
     }
 
-    /// Sends SIGTERM and waits for the end.
+    /// Sends SIGTERM and waits for the exit.
     ///
     /// # Errors
     /// If the process cannot be signalled or waited for.
@@ -172,7 +172,7 @@ impl Server {
         self.child.wait().map_err(|error| format!("cannot wait for the server: {error}"))
     }
 
-    /// Sends SIGKILL and waits for the end.
+    /// Sends SIGKILL and waits for the exit.
     pub fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -205,7 +205,7 @@ impl Server {
         socket_in(self.scratch.path())
     }
 
-    /// The socket in the words of OVS's clients.
+    /// The socket in the syntax of OVS's clients.
     #[must_use]
     pub fn remote(&self) -> String {
         format!("unix:{}", self.socket().display())
@@ -229,7 +229,7 @@ impl Server {
         &self.options.databases[index]
     }
 
-    /// What the server sees at `path`, which differs where its prelude has mounted something.
+    /// What the server sees at `path`, which differs if its prelude has mounted something.
     #[must_use]
     pub fn view_of(&self, path: &Path) -> PathBuf {
         let root = PathBuf::from(format!("/proc/{}/root", self.child.id()));
@@ -242,11 +242,32 @@ impl Server {
     /// If the server is gone.
     #[must_use]
     pub fn resident_bytes(&self) -> u64 {
+        self.status("VmRSS:") * 1024
+    }
+
+    /// The most resident memory in bytes that it has had.
+    ///
+    /// # Panics
+    /// If the server is gone.
+    #[must_use]
+    pub fn peak_bytes(&self) -> u64 {
+        self.status("VmHWM:") * 1024
+    }
+
+    /// How many threads it has.
+    ///
+    /// # Panics
+    /// If the server is gone.
+    #[must_use]
+    pub fn threads(&self) -> u64 {
+        self.status("Threads:")
+    }
+
+    fn status(&self, name: &str) -> u64 {
         let path = format!("/proc/{}/status", self.child.id());
         let status = fs::read_to_string(&path).expect("the server runs");
-        let line = status.lines().find(|line| line.starts_with("VmRSS:"));
-        let kilobytes = line.and_then(|line| line.split_whitespace().nth(1)).expect("VmRSS");
-        kilobytes.parse::<u64>().expect("VmRSS is a number") * 1024
+        let number = status.lines().find_map(|line| line.strip_prefix(name)).expect(name);
+        number.split_whitespace().next().and_then(|word| word.parse().ok()).expect(name)
     }
 }
 
@@ -256,7 +277,7 @@ impl Drop for Server {
     }
 }
 
-/// Creates `DIR/NAME.db` for each schema with Open vSwitch's own tool, NAME being the schema's.
+/// Creates `DIR/NAME.db` for each schema with Open vSwitch's own tool. NAME is the schema's name.
 ///
 /// # Errors
 /// If a schema has no name or the tool refuses it.
@@ -322,7 +343,7 @@ fn launch(dir: &Path, options: &Options) -> Result<(Child, Option<ChildStdin>), 
             options.kind.name()
         ));
     }
-    // A full pipe would stop the server, so both are read to their end.
+    // A full pipe would block the server, so both are read to the end.
     thread::spawn(move || std::io::copy(&mut stdout, &mut std::io::sink()));
     let log = fs::File::options().create(true).append(true).open(dir.join("stderr.log"));
     let mut log = log.map_err(|error| format!("cannot keep what the server says: {error}"))?;
@@ -330,7 +351,7 @@ fn launch(dir: &Path, options: &Options) -> Result<(Child, Option<ChildStdin>), 
     Ok((child, stdin))
 }
 
-/// The same command in a mount name space of its own, after `prelude`, as the same process.
+/// The same command in its own mount namespace, after `prelude`, as the same process.
 fn after_prelude(prelude: &str, command: &Command) -> Command {
     let mut shell = Command::new("unshare");
     shell.args(["--map-root-user", "--mount", "sh", "-e", "-c"]);
@@ -362,10 +383,10 @@ fn ovsdb_server_command(dir: &Path, options: &Options) -> Command {
     command.arg(format!("--remote=punix:{}", socket_in(dir).display()));
     command.arg(format!("--unixctl={}", dir.join("ctl").display()));
     command.args(["--no-chdir", "-vconsole:warn", "-vsyslog:off"]);
-    // The command runs once the sockets are open, and the server ends when it does.
+    // The command runs once the sockets are open, and the server exits when the command does.
     command.arg("--run=echo ready; cat >/dev/null");
     if options.read_only {
-        // A server that follows another one serves reads only; there is nothing to follow here.
+        // A server that replicates another one is read-only. Here there is no server to replicate.
         command.arg(format!("--sync-from=unix:{}", dir.join("nobody").display()));
     }
     command.args(&options.databases);

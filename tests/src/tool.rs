@@ -1,7 +1,7 @@
 //! Other programs: Open vSwitch's tools, Python, and Paceline's own command line.
 //!
-//! Owns the child of a [`Running`] program, which is killed on drop. Promises that waiting for a
-//! line ends within [`READ_TIMEOUT`]. Never hides what a program wrote: it is in the error.
+//! Owns the child process of a [`Running`] program, which is killed on drop. Promises that waiting for a line ends
+//! within [`READ_TIMEOUT`]. Never hides the output of a program: it is in the error.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -12,10 +12,10 @@ use std::thread;
 
 use crate::client::READ_TIMEOUT;
 
-/// Runs a program to its end and gives its standard output.
+/// Runs a program until it exits and returns its standard output.
 ///
 /// # Errors
-/// If it cannot be run or does not succeed, with what it wrote to standard error.
+/// If it cannot be run or fails, with its standard error.
 pub fn run(program: &str, args: &[&str]) -> Result<String, String> {
     run_from(program, args, Stdio::null())
 }
@@ -43,7 +43,7 @@ fn run_from(program: &str, args: &[&str], stdin: Stdio) -> Result<String, String
     }
 }
 
-/// A program that goes on running and writes lines.
+/// A program that continues to run and writes lines.
 #[derive(Debug)]
 pub struct Running {
     child: Child,
@@ -79,7 +79,7 @@ impl Running {
     /// The next line it writes.
     ///
     /// # Panics
-    /// If it ends, or none comes in time.
+    /// If it exits, or no line arrives in time.
     #[must_use]
     pub fn line(&self) -> String {
         match self.lines.recv_timeout(READ_TIMEOUT) {
@@ -91,7 +91,7 @@ impl Running {
 }
 
 impl Running {
-    /// The lines it wrote that nobody has taken yet.
+    /// The lines that it wrote and that were not read yet.
     #[must_use]
     pub fn told(&self) -> Vec<String> {
         self.lines.try_iter().collect()

@@ -1,8 +1,7 @@
-//! A server behind the daemon: HTTP/1.1, a thread for each connection, answers as a test scripts them.
+//! A server behind the daemon: HTTP/1.1, a thread for each connection, with responses that a test scripts.
 //!
-//! Owns its socket and threads, which end when it is dropped. Promises that every request that reaches
-//! it is recorded byte by byte, in the order of the arrival of their heads. Never answers by itself what
-//! the script does not say.
+//! Owns its socket and threads, which end on drop. Promises that every request that reaches it is recorded byte by
+//! byte, in the order of arrival of the heads. Never sends anything that the script does not send.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufReader, Read, Write};
@@ -17,19 +16,19 @@ use std::time::{Duration, Instant};
 use crate::api::ANSWER_TIMEOUT;
 use crate::message::{self, Body};
 
-/// What is done with a request.
+/// What to do with a request.
 type Script = dyn Fn(&mut Call<'_>) + Send + Sync;
 
-/// A request as it came.
+/// A request as it arrived.
 #[derive(Clone, Debug)]
 pub struct Seen {
     /// Its head and its body so far, byte by byte.
     pub raw: Vec<u8>,
     /// Its head.
     pub head: String,
-    /// The number of the connection it came over.
+    /// The number of its connection.
     pub connection: usize,
-    /// When its head was whole.
+    /// When its head was complete.
     pub at: Instant,
 }
 
@@ -73,7 +72,7 @@ impl std::fmt::Debug for Shared {
 }
 
 impl Upstream {
-    /// One at a free port, that does with each request what `script` says.
+    /// A server at a free port that handles each request with `script`.
     ///
     /// # Panics
     /// If there is no free port.
@@ -82,7 +81,7 @@ impl Upstream {
         Self::start_at("127.0.0.1:0", script)
     }
 
-    /// One that answers every request with 200 and `text`.
+    /// A server that answers every request with 200 and `text`.
     #[must_use]
     pub fn saying(text: &'static str) -> Self {
         Self::start(move |call| {
@@ -91,10 +90,10 @@ impl Upstream {
         })
     }
 
-    /// One at this address, `IP:PORT` or `unix:PATH`.
+    /// A server at this address, `IP:PORT` or `unix:PATH`.
     ///
     /// # Panics
-    /// If the address is taken.
+    /// If the address is in use.
     #[must_use]
     pub fn start_at(address: &str, script: impl Fn(&mut Call<'_>) + Send + Sync + 'static) -> Self {
         let listener = Listener::open(address);
@@ -117,7 +116,7 @@ impl Upstream {
         Self { address, shared }
     }
 
-    /// Where it listens, as a server's `address` says it.
+    /// Its address, in the form of a server's `address`.
     #[must_use]
     pub fn address(&self) -> &str {
         &self.address
@@ -141,10 +140,10 @@ impl Upstream {
         self.seen().iter().map(|seen| seen.line().to_owned()).collect()
     }
 
-    /// All requests, when there are `count` or more.
+    /// All requests, once there are at least `count`.
     ///
     /// # Panics
-    /// If they do not come in time.
+    /// If they do not arrive in time.
     #[track_caller]
     #[must_use]
     pub fn wait_for(&self, count: usize) -> Vec<Seen> {
@@ -156,7 +155,7 @@ impl Upstream {
         seen
     }
 
-    /// Connections there were.
+    /// How many connections there were.
     #[must_use]
     pub fn connections(&self) -> usize {
         self.shared.accepted.load(Ordering::SeqCst)
@@ -174,20 +173,20 @@ impl Upstream {
         self.shared.in_flight.load(Ordering::SeqCst)
     }
 
-    /// The most requests that were being answered at one time.
+    /// The maximum of requests that were being answered at one time.
     #[must_use]
     pub fn in_flight_max(&self) -> usize {
         self.shared.in_flight_max.load(Ordering::SeqCst)
     }
 
-    /// Closes the listening socket, then breaks all connections. A connection made from now on is refused.
+    /// Closes the listening socket, then breaks all connections. New connections are refused from now on.
     pub fn stop(&self) {
         if self.shared.is_stopped.swap(true, Ordering::SeqCst) {
             return;
         }
-        // The thread that accepts looks at the flag when it is woken, and closes the listening socket. The
-        // connections break only after that, as they do when a process is killed: a request that takes the
-        // place of a broken one is refused a connection, and never gets one that is reset later.
+        // When the accepting thread is woken it checks the flag, and closes the listening socket. Connections break
+        // only after that, as when a process is killed: a request that replaces a broken one is refused a connection,
+        // and never gets one that is reset later.
         while connect(&self.address).is_ok() {
             thread::yield_now();
         }
@@ -206,18 +205,18 @@ impl Drop for Upstream {
 /// A stream to `IP:PORT` or `unix:PATH`.
 ///
 /// # Errors
-/// If nobody listens there.
+/// If no process listens there.
 pub fn connect(address: &str) -> io::Result<UnixStream> {
     if let Some(path) = address.strip_prefix("unix:") {
         return UnixStream::connect(path);
     }
     let stream = std::net::TcpStream::connect(address)?;
     stream.set_nodelay(true)?;
-    // Once connected, stream sockets of both families are read, written and closed alike.
+    // Once connected, stream sockets of both families are read, written and closed in the same way.
     Ok(UnixStream::from(OwnedFd::from(stream)))
 }
 
-/// Writes as much of `bytes` as is taken until nothing more is for a second; tells how much that was.
+/// Writes as much of `bytes` as possible, until nothing more is accepted for a second. Returns how much that was.
 pub fn push(mut stream: &UnixStream, bytes: &[u8]) -> usize {
     let _ = stream.set_write_timeout(Some(Duration::from_secs(1)));
     let mut sent = 0;
@@ -267,7 +266,7 @@ fn accept(listener: &Listener, shared: &Arc<Shared>) {
         thread::spawn(move || {
             let _ = stream.set_read_timeout(Some(ANSWER_TIMEOUT));
             let mut stream = BufReader::new(stream);
-            // A connection that breaks is what some tests are about.
+            // Some tests break connections on purpose.
             while let Ok(true) = serve(&shared, &mut stream, number) {}
             let _ = stream.get_ref().shutdown(Shutdown::Both);
             lock(&shared.connections).remove(&number);
@@ -275,7 +274,7 @@ fn accept(listener: &Listener, shared: &Arc<Shared>) {
     }
 }
 
-/// Serves one request; whether another may follow.
+/// Serves one request; returns whether another one may follow.
 fn serve(
     shared: &Shared,
     stream: &mut BufReader<UnixStream>,
@@ -303,7 +302,7 @@ fn serve(
 pub struct Call<'a> {
     /// Its head.
     pub head: String,
-    /// How many came before it.
+    /// How many requests arrived before it.
     pub number: usize,
     stream: &'a mut BufReader<UnixStream>,
     shared: &'a Shared,
@@ -331,7 +330,7 @@ impl Call<'_> {
         message::field(&self.head, name)
     }
 
-    /// Its whole body; one that breaks off ends the connection.
+    /// Its whole body. If the body is cut short, the connection ends.
     pub fn body(&mut self) -> Body {
         if let Some(body) = &self.body {
             return body.clone();
@@ -350,7 +349,7 @@ impl Call<'_> {
         body
     }
 
-    /// Up to `max` bytes of what comes next; none if nothing comes any more.
+    /// Up to `max` bytes of what arrives next; none at the end of the connection.
     pub fn read(&mut self, max: usize) -> Vec<u8> {
         let mut bytes = vec![0; max];
         let read = self.stream.read(&mut bytes).unwrap_or(0);
@@ -360,21 +359,21 @@ impl Call<'_> {
         bytes
     }
 
-    /// Sends bytes as they are; whether the other side still takes them.
+    /// Sends bytes as they are; returns whether the other side still accepts them.
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
         let is_sent = self.stream.get_mut().write_all(bytes.as_ref()).is_ok();
         self.is_over |= !is_sent;
         is_sent
     }
 
-    /// Sends as much of `bytes` as is taken until nothing more is for a second; tells how much that was.
+    /// Sends as much of `bytes` as possible, until nothing more is accepted for a second. Returns how much that was.
     pub fn push(&mut self, bytes: &[u8]) -> usize {
         push(self.stream.get_ref(), bytes)
     }
 
-    /// Sends a whole answer with this body.
+    /// Sends a complete response with this body.
     pub fn answer(&mut self, status: u16, body: &str) {
-        // What comes after the answer no longer counts as being answered.
+        // After the response the request no longer counts as being answered.
         self.leave();
         self.send(format!(
             "HTTP/1.1 {status} Scripted\r\nContent-Length: {}\r\n\r\n{body}",
@@ -382,12 +381,12 @@ impl Call<'_> {
         ));
     }
 
-    /// Ends the connection when the script is done.
+    /// Closes the connection when the script is done.
     pub fn close(&mut self) {
         self.is_over = true;
     }
 
-    /// It counts as answered from now on.
+    /// Counts the request as answered from now on.
     pub fn leave(&mut self) {
         if !std::mem::replace(&mut self.is_answered, true) {
             self.shared.in_flight.fetch_sub(1, Ordering::SeqCst);
@@ -402,7 +401,7 @@ impl Call<'_> {
     }
 }
 
-/// Something that holds up whoever comes until it is opened.
+/// Holds up every thread that calls `pass` until the latch is opened.
 #[derive(Debug, Default)]
 pub struct Latch {
     state: Mutex<(usize, bool)>,
@@ -410,13 +409,13 @@ pub struct Latch {
 }
 
 impl Latch {
-    /// A closed one.
+    /// A closed latch.
     #[must_use]
     pub fn new() -> Arc<Self> {
         Arc::default()
     }
 
-    /// Waits until one more is let through.
+    /// Waits until this thread is let through.
     ///
     /// # Panics
     /// If that takes too long.
@@ -429,13 +428,13 @@ impl Latch {
         state.0 = state.0.saturating_sub(1);
     }
 
-    /// Lets one through.
+    /// Lets one thread through.
     pub fn let_one(&self) {
         lock(&self.state).0 += 1;
         self.changed.notify_one();
     }
 
-    /// Lets all through from now on.
+    /// Lets all threads through from now on.
     pub fn open(&self) {
         lock(&self.state).1 = true;
         self.changed.notify_all();

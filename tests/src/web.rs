@@ -1,7 +1,7 @@
-//! A client of the HTTP door that sends exactly the bytes it is told to.
+//! A client of the HTTP door that sends exactly the given bytes.
 //!
-//! Owns its connection. Promises that every read ends within [`ANSWER_TIMEOUT`] and that an answer is
-//! given as it came. Never sends or follows anything by itself.
+//! Owns its connection. Promises that every read ends within [`ANSWER_TIMEOUT`] and that a response is returned as it
+//! arrived. Never sends anything by itself, and follows no redirects.
 
 use std::io::{self, BufReader, Read, Write};
 use std::net::Shutdown;
@@ -19,12 +19,12 @@ pub struct Web {
     stream: BufReader<UnixStream>,
 }
 
-/// An answer.
+/// A response.
 #[derive(Clone, Debug)]
 pub struct Response {
     /// Its status.
     pub status: u16,
-    /// Its head as it came.
+    /// Its head as it arrived.
     pub head: String,
     /// Its body.
     pub body: Body,
@@ -40,7 +40,7 @@ impl Response {
     /// Its body as text.
     ///
     /// # Panics
-    /// If it is none.
+    /// If it is not text.
     #[must_use]
     pub fn text(&self) -> &str {
         std::str::from_utf8(&self.body.bytes).unwrap()
@@ -49,7 +49,7 @@ impl Response {
     /// Its body as JSON.
     ///
     /// # Panics
-    /// If it is none.
+    /// If it is not JSON.
     #[must_use]
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body.bytes).unwrap_or_else(|_| panic!("{}", self.text()))
@@ -60,7 +60,7 @@ impl Web {
     /// Connects to `IP:PORT` or `unix:PATH`.
     ///
     /// # Panics
-    /// If nobody listens there.
+    /// If no process listens there.
     #[track_caller]
     #[must_use]
     pub fn connect(address: &str) -> Self {
@@ -70,7 +70,7 @@ impl Web {
     /// Connects to `IP:PORT` or `unix:PATH`.
     ///
     /// # Errors
-    /// If nobody listens there.
+    /// If no process listens there.
     pub fn try_connect(address: &str) -> io::Result<Self> {
         let stream = connect(address)?;
         stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
@@ -85,7 +85,7 @@ impl Web {
         self.stream.get_mut().write_all(bytes.as_ref())
     }
 
-    /// Sends a GET of `target` with more lines of the head, each with its end.
+    /// Sends a GET of `target` with more lines in the head, each with its line end.
     ///
     /// # Panics
     /// If the daemon has closed the connection.
@@ -93,29 +93,29 @@ impl Web {
         self.send(format!("GET {target} HTTP/1.1\r\nHost: test\r\n{fields}\r\n")).unwrap();
     }
 
-    /// Asks and reads the answer.
+    /// Sends a GET and reads the response.
     #[track_caller]
     pub fn get(&mut self, target: &str) -> Response {
         self.get_with(target, "")
     }
 
-    /// Asks with more lines of the head and reads the answer.
+    /// Sends a GET with more lines in the head and reads the response.
     #[track_caller]
     pub fn get_with(&mut self, target: &str, fields: &str) -> Response {
         self.ask(target, fields);
         self.answer()
     }
 
-    /// The next answer.
+    /// The next response.
     ///
     /// # Panics
-    /// If none comes in time.
+    /// If none arrives in time.
     #[track_caller]
     pub fn answer(&mut self) -> Response {
         self.try_answer(false).unwrap_or_else(|error| panic!("no answer: {error}"))
     }
 
-    /// The next answer, or why there is none; one to a HEAD has no body.
+    /// The next response, or why there is none. A response to HEAD has no body.
     ///
     /// # Errors
     /// If the connection ends or breaks.
@@ -132,10 +132,10 @@ impl Web {
         Ok(Response { status, head, body })
     }
 
-    /// Up to `max` bytes of what comes next.
+    /// Up to `max` bytes of what arrives next.
     ///
     /// # Errors
-    /// If the connection breaks or nothing comes in time.
+    /// If the connection breaks or nothing arrives in time.
     pub fn read(&mut self, max: usize) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; max];
         let read = self.stream.read(&mut bytes)?;
@@ -157,7 +157,7 @@ impl Web {
         }
     }
 
-    /// Ends our side; the daemon can still send.
+    /// Shuts down the sending side; the daemon can still send.
     pub fn end_sending(&self) {
         let _ = self.stream.get_ref().shutdown(Shutdown::Write);
     }

@@ -1,21 +1,21 @@
-//! The layers: who may depend on whom. A new arrow is a new word in this table, in a commit of its
-//! own with its reason.
+//! The layers: which crate may depend on which. A new dependency is a new word in this table, in a commit of its own
+//! that states the reason.
 
 use crate::manifest::{Kind, dependencies};
 use crate::{Offence, repo, report};
 
-/// Rooms decide one thing each and do not know each other.
+/// Rooms decide one thing each and do not depend on each other.
 const ROOMS: &[&str] = &["rules", "checkpoints", "claims", "locks", "pools", "routing", "tasks"];
 const ENGINE: &[&str] = &["types", "expr"];
 const MODEL: &[&str] = &["types", "catalogue", "expr", "tables", "engine"];
 const CONFIG: &[&str] = &["types", "catalogue", "tables", "engine", "model"];
 const HOST: &[&str] = &["types", "expr", "tables", "engine", "model", "journal", "groups"];
 
-/// A crate's lower neighbours, and whether the rooms are among them.
+/// The lower crates that a crate may use, and whether the rooms are among them.
 fn allowed(name: &str) -> Option<(&'static [&'static str], bool)> {
     Some(match name {
         "types" => (&[], false),
-        "expr" | "tables" | "catalogue" | "journal" | "groups" => (&["types"], false),
+        "expr" | "tables" | "catalogue" | "postgres" | "journal" | "groups" => (&["types"], false),
         room if ROOMS.contains(&room) => (&["types", "expr"], false),
         "engine" => (ENGINE, true),
         "model" => (MODEL, true),
@@ -23,7 +23,8 @@ fn allowed(name: &str) -> Option<(&'static [&'static str], bool)> {
         "host" => (HOST, true),
         "etcd" => (&["types", "journal"], false),
         "http" => (&["types", "host", "routing"], false),
-        "sql" | "ovsdb" => (&["types", "host", "tables"], false),
+        "sql" => (&["types", "postgres", "host", "tables"], false),
+        "ovsdb" => (&["types", "host", "tables"], false),
         "api" => (&["types", "catalogue", "host", "tables", "tasks", "config"], false),
         "client" => (&["types", "groups"], false),
         _ => return None,
@@ -46,20 +47,22 @@ pub const PURE: &[&str] = &[
     "model",
     "config",
     "catalogue",
+    "postgres",
 ];
 
-/// What a pure crate may use from outside: computation only.
+/// The external crates that a pure crate may use: computation only.
 fn outside(pure: &str) -> &'static [&'static str] {
     match pure {
         "tables" => &["hashbrown", "foldhash"],
         "checkpoints" => &["siphasher"],
         "config" => &["toml_edit"],
+        "postgres" => &["base64", "md-5", "memchr", "ring", "stringprep"],
         "rules" => &["aho-corasick", "memchr", "regex", "regex-automata", "regex-syntax"],
         _ => &[],
     }
 }
 
-/// Only the host and what stands above or outside it runs asynchronously.
+/// Only the host and the crates above or outside it are asynchronous.
 const NEVER_ASYNC: &[&str] = &["journal", "groups"];
 const ASYNC: &[&str] = &["tokio", "tracing", "futures", "mio", "hyper"];
 

@@ -1,10 +1,10 @@
-//! What the compiler and clippy are told to forbid: unsafe code everywhere but in `groups`, and in
-//! pure crates everything that makes a run differ from the next (promise X2).
+//! What the compiler and clippy must forbid: unsafe code in all crates except `groups`, and in pure crates everything
+//! that can make two runs differ (promise X2).
 
 use crate::layers::PURE;
 use crate::{Offence, numbered, repo, report};
 
-/// What each pure crate's `clippy.toml` bans.
+/// What the `clippy.toml` of each pure crate must ban.
 const BANNED: &[&str] = &[
     "std::time::Instant::now",
     "std::time::SystemTime::now",
@@ -28,13 +28,13 @@ fn missing_bans(path: &str, text: &str) -> Vec<Offence> {
     missing.map(|ban| Offence::new(path, 1, format!("does not ban {ban} with a reason"))).collect()
 }
 
-/// Whether a package takes the workspace's lints.
+/// Whether a package inherits the workspace's lints.
 fn inherits(text: &str) -> bool {
     let after = text.lines().skip_while(|line| line.trim() != "[lints]").skip(1);
     after.take_while(|line| !line.starts_with('[')).any(|line| line.trim() == "workspace = true")
 }
 
-/// Where a file speaks of the lint on unsafe code, other than to forbid it once more.
+/// The lines where a file mentions the lint on unsafe code, other than to forbid it again.
 fn overrides(path: &str, text: &str) -> Vec<Offence> {
     let word = concat!("unsafe", "_code");
     let again = format!("#![forbid({word})]");
@@ -65,7 +65,7 @@ fn unsafe_is_forbidden() {
         offences.push(Offence::new("Cargo.toml", 1, "the workspace does not forbid unsafe code"));
     }
     for file in repo::files() {
-        // Fuzz targets stand outside the workspace; `groups` is the one place for unsafe code.
+        // Fuzz targets are outside the workspace; `groups` is the only crate with unsafe code.
         if file.path.starts_with("crates/groups/") || file.path.starts_with("fuzz/") {
             continue;
         }

@@ -1,9 +1,9 @@
-//! Reads what the checks need from a `Cargo.toml`: which package depends on what. It knows the few
-//! ways a dependency can be written, not TOML as such.
+//! Reads the dependencies of a package from its `Cargo.toml`. It knows the few forms in which a dependency can be
+//! written, not TOML in general.
 
 use crate::numbered;
 
-/// For what a dependency is used.
+/// What a dependency is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Normal,
@@ -28,7 +28,7 @@ impl Dependency {
     }
 }
 
-/// All dependencies a manifest lists.
+/// All dependencies in a manifest.
 pub fn dependencies(text: &str) -> Vec<Dependency> {
     let mut found = Vec::new();
     let mut kind = None;
@@ -36,7 +36,7 @@ pub fn dependencies(text: &str) -> Vec<Dependency> {
         let text = text.trim();
         if let Some(section) = text.strip_prefix('[') {
             let (new, name) = section_kind(section.trim_end_matches(']'));
-            // `[dependencies.name]` is a dependency itself; what follows are its settings.
+            // `[dependencies.name]` is itself a dependency; the lines after it are its settings.
             kind = if name.is_some() { None } else { new };
             if let (Some(kind), Some(name)) = (new, name) {
                 found.push(Dependency { name: name.into(), kind, line });
@@ -54,9 +54,9 @@ pub fn dependencies(text: &str) -> Vec<Dependency> {
     found
 }
 
-/// Which kind of dependencies a section holds, and the one it is about if it is about one.
+/// The kind of dependencies in a section, and the name if the section is about a single one.
 fn section_kind(section: &str) -> (Option<Kind>, Option<&str>) {
-    // `[target.'cfg(...)'.dependencies]` counts like `[dependencies]`.
+    // `[target.'cfg(...)'.dependencies]` counts as `[dependencies]`.
     let section = match section.strip_prefix("target.") {
         Some(rest) => rest.rsplit_once("'.").map_or(rest, |(_, section)| section),
         None => section,

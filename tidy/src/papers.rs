@@ -1,12 +1,12 @@
-//! The papers: links that lead somewhere, a reason for each dependency, and the commands a newcomer
-//! needs.
+//! The documentation: links must lead to existing files, each dependency needs a reason, and the commands that a
+//! newcomer needs must be present.
 
 use std::collections::BTreeMap;
 
 use crate::manifest::dependencies;
 use crate::{Offence, numbered, repo, report};
 
-/// The targets of a page's links with their lines, outside of code.
+/// The link targets of a page with their lines, outside of code.
 fn links(text: &str) -> Vec<(usize, String)> {
     let mut found = vec![];
     let mut fenced = false;
@@ -28,12 +28,12 @@ fn links(text: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// The line with what stands between backticks left out.
+/// The line without the text between backticks.
 fn without_code(line: &str) -> String {
     line.split('`').step_by(2).collect()
 }
 
-/// A relative link's file, without title and anchor.
+/// The file of a relative link, without title and anchor.
 fn target(rest: &str, end: char) -> Option<String> {
     let whole = rest.split(end).next()?.split_whitespace().next()?.trim_matches(['<', '>']);
     let path = whole.split('#').next()?;
@@ -41,7 +41,7 @@ fn target(rest: &str, end: char) -> Option<String> {
     (!path.is_empty() && !elsewhere).then(|| path.to_string())
 }
 
-/// Every external package the workspace depends on, with one place that does.
+/// Every external package that the workspace depends on, with one place that names it.
 fn direct_dependencies() -> BTreeMap<String, (String, usize)> {
     let mut found = BTreeMap::new();
     for file in repo::files().iter().filter(|file| file.path.ends_with("Cargo.toml")) {

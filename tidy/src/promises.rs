@@ -1,7 +1,7 @@
-//! Promises and their proofs: every promise that `SECURITY.md` calls held is named by a test.
+//! Promises and their proofs: every promise with the state `held` in `SECURITY.md` must be named by a test.
 //!
-//! `SECURITY.md` lists promises in tables; a row with a cell `held` counts, and the ids in its first
-//! cell are the promises. An id is a capital letter and a number, such as `L1`.
+//! `SECURITY.md` lists promises in tables. A row with a cell `held` counts, and the ids in its first cell are the
+//! promises. An id is a capital letter and a number, such as `L1`.
 
 use crate::{Offence, numbered, repo, report};
 
@@ -32,11 +32,11 @@ fn is_id(word: &str) -> bool {
         && letters.all(|c| c.is_ascii_digit())
 }
 
-/// What tests say: whole test files of any kind, and the tests at the foot of Rust files.
+/// The text of all tests: whole test files of any kind, and the tests at the end of Rust files.
 fn tests() -> String {
     let mut all = String::new();
     for file in repo::files() {
-        // The checks of house rules are tests too, but for this one, which names ids for its own sake.
+        // The checks in this crate are tests too, except for this file, which names ids only as examples.
         let is_check = file.path.starts_with("tidy/") && file.path != "tidy/src/promises.rs";
         if repo::is_test(&file.path) || is_check {
             all += &file.text;

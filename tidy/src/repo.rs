@@ -1,10 +1,10 @@
-//! The files of the repository: those git tracks or would track, or a walk where there is no git.
-//! Never what is built, and never what git ignores.
+//! The files of the repository: those that git tracks or would track, or all files if there is no git. Never build
+//! output, and never files that git ignores.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Folders a walk leaves out.
+/// Folders that the walk skips.
 const SKIPPED: [&str; 5] = ["target", ".git", "artifacts", "coverage", "node_modules"];
 
 /// One text file, its path relative to the repository with forward slashes.
@@ -43,17 +43,17 @@ pub fn rust() -> Vec<File> {
     files().into_iter().filter(|file| file.path.ends_with(".rs")).collect()
 }
 
-/// The manifests of all packages, the root's excepted.
+/// The manifests of all packages except the root's.
 pub fn manifests() -> Vec<File> {
     files().into_iter().filter(|file| file.path.ends_with("/Cargo.toml")).collect()
 }
 
-/// Whether a whole file is for tests: it lies in a folder `tests` or `testdata`, or is `tests.rs`.
+/// Whether a whole file is for tests: it is in a folder `tests` or `testdata`, or is named `tests.rs`.
 pub fn is_test(path: &str) -> bool {
     path.split('/').any(|part| matches!(part, "tests" | "testdata" | "tests.rs"))
 }
 
-/// Splits a Rust file into code and the tests at its foot.
+/// Splits a Rust file into code and the tests at its end.
 pub fn split_tests(text: &str) -> (&str, &str) {
     let mut from = 0;
     while let Some(found) = text[from..].find("#[cfg(test)]\nmod ") {

@@ -1,5 +1,5 @@
-//! Sizes: a file of more than 600 lines or a function of more than 70 hides a second concept.
-//! Tests do not count. Functions best left whole stand in `long.txt` with the reason.
+//! Sizes: a file of more than 600 lines or a function of more than 70 hides a second concept. Tests do not count.
+//! `long.txt` lists functions that are better left whole, with the reason.
 //!
 //! Functions are found by their indentation, which rustfmt keeps.
 
@@ -45,7 +45,7 @@ fn function_name(line: &str) -> Option<&str> {
     let before = |word: &str| {
         word.starts_with("pub") || matches!(word, "const" | "async" | "unsafe" | "extern" | "\"C\"")
     };
-    // `pub(in some::path)` has a blank inside and is not used here.
+    // `pub(in some::path)` contains a space and is not used here.
     let keyword = words.find(|word| !before(word))?;
     let name = words.next().filter(|_| keyword == "fn")?;
     name.split(['(', '<']).next()

@@ -1,8 +1,7 @@
-//! House style, kept by tests. Each check is one test; each names every offender with its place.
+//! House style, enforced by tests. Each check is one test, which lists every offence with its place.
 //!
-//! A check is a function from a path and a text to offenders, so that it can be shown to find what
-//! it looks for. This crate never changes a file and depends on nothing but the standard library
-//! and, if it is there, git.
+//! A check is a function from a path and a text to offences, so that tests can show that it finds them. This crate
+//! never changes a file and depends only on the standard library and, if available, git.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -29,7 +28,7 @@ impl Offence {
     }
 }
 
-/// Fails with the whole list unless it is empty.
+/// Fails and prints the whole list unless it is empty.
 fn report(offences: Vec<Offence>) {
     let lines: Vec<String> =
         offences.iter().map(|o| format!("{}:{}: {}", o.path, o.line, o.what)).collect();
@@ -41,7 +40,7 @@ fn numbered(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.lines().enumerate().map(|(index, line)| (index + 1, line))
 }
 
-/// For the checks' own tests: the lines on which something was found.
+/// For the tests of the checks: the lines with offences.
 #[cfg(test)]
 fn lines(offences: &[Offence]) -> Vec<usize> {
     offences.iter().map(|offence| offence.line).collect()

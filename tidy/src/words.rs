@@ -1,5 +1,5 @@
-//! What every file must say and what none may: module headers, unfinished work, and places that
-//! exist on one machine only. The words are written in two halves so that this file passes itself.
+//! What every file must contain and what none may contain: module headers, unfinished work, and paths that exist on
+//! one machine only. The words are written in two halves so that this file passes its own check.
 
 use crate::{Offence, numbered, repo, report};
 
@@ -12,7 +12,7 @@ const UNFINISHED: &[&str] = &[
     concat!("dbg", "!("),
 ];
 
-/// Folders of one machine. They count only where a path begins.
+/// Folders of one machine. They count only at the beginning of a path.
 const FOLDERS: &[&str] = &[concat!("/wo", "rk/"), concat!("/ro", "ot/")];
 
 /// Hosts of package registries.
@@ -44,7 +44,7 @@ fn places(path: &str, text: &str) -> Vec<Offence> {
         .collect()
 }
 
-/// Whether a path that starts with `folder` stands in the line: `docs/folder/` is another one.
+/// Whether the line contains a path that starts with `folder`. `docs/folder/` is a different path.
 fn begins(line: &str, folder: &str) -> bool {
     line.match_indices(folder).any(|(at, _)| {
         let before = line[..at].chars().next_back();

@@ -1,35 +1,35 @@
-//! The same job in the words of each proxy: one frontend, one upstream, at most one limit.
+//! The same task in the configuration of each proxy: one frontend, one upstream, at most one limit.
 //!
-//! Each proxy gets what its manual recommends for speed: connections to the upstream are kept, nothing is
-//! logged. All tell the upstream the client's address, as Paceline does.
+//! Each proxy is configured as its manual recommends for speed: connections to the upstream are kept open, and
+//! nothing is logged. All forward the client's address to the upstream, as Paceline does.
 
 use std::path::Path;
 
-/// What the proxy must hold back.
+/// What the proxy must limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
-    /// Nothing.
+    /// No limit.
     None,
-    /// Nothing, but requests are counted by `x-key`.
+    /// No limit, but requests are counted by `x-key`.
     Keys,
-    /// So many requests a second, all together; the rest waits.
+    /// Requests a second in total; further requests wait.
     Rate(u32),
     /// The same, with equal shares for each `x-key`.
     Fair(u32),
-    /// So many requests at a time; the rest waits.
+    /// Concurrent requests; further requests wait.
     Concurrency(u32),
 }
 
-/// One proxy's job.
+/// The task of one proxy.
 #[derive(Debug, Clone, Copy)]
 pub struct Job {
-    /// Its threads, or worker processes.
+    /// Its threads or worker processes.
     pub threads: usize,
     /// Where it listens.
     pub port: u16,
     /// Where the upstream listens.
     pub upstream: u16,
-    /// What it holds back.
+    /// Its limit.
     pub limit: Limit,
 }
 
@@ -39,7 +39,7 @@ pub fn paceline(job: &Job) -> String {
     let queue = "queue = { max_len = 1000, max_total = 1000, max_delay = \"60s\" }\n";
     let limit = match limit {
         Limit::None => String::new(),
-        // Slow to forget and never reached, so that every key that came is still there.
+        // It expires slowly and is never reached, so that every key remains in memory.
         Limit::Keys => "key = 'header[\"x-key\"]'\nkeys_max = 2000000\n\
                         rate = \"60 per 1h\"\nburst = 100000\n"
             .into(),
@@ -59,7 +59,7 @@ pub fn paceline(job: &Job) -> String {
     )
 }
 
-/// HAProxy's configuration; none if it has no such limit with a queue.
+/// HAProxy's configuration; none if it does not support this limit with a queue.
 pub fn haproxy(job: &Job) -> Option<String> {
     let Job { threads, port, upstream, limit } = job;
     let (mut track, mut table, mut most) = ("", "", String::new());
@@ -83,7 +83,7 @@ pub fn haproxy(job: &Job) -> Option<String> {
     ))
 }
 
-/// nginx's configuration, with its files in `dir`; none if it has no such limit with a queue.
+/// nginx's configuration, with its files in `dir`; none if it does not support this limit with a queue.
 pub fn nginx(job: &Job, dir: &Path) -> Option<String> {
     let Job { threads, port, upstream, limit } = job;
     let (zone, used) = match limit {
@@ -92,7 +92,7 @@ pub fn nginx(job: &Job, dir: &Path) -> Option<String> {
             "limit_req_zone $http_x_key zone=all:256m rate=100000r/s;".into(),
             "limit_req zone=all burst=100000 nodelay;",
         ),
-        // It knows no fairness; the same without it.
+        // nginx has no fairness, so it runs with the plain rate.
         Limit::Rate(rate) | Limit::Fair(rate) => (
             format!("limit_req_zone $server_port zone=all:1m rate={rate}r/s;"),
             "limit_req zone=all burst=400;",

@@ -1,8 +1,8 @@
-//! Many clients in one thread, for what `wrk` cannot do: chosen requests, kept answers, leaving.
+//! Many clients in one thread, for what `wrk` cannot do: chosen requests, recorded responses, disconnects.
 //!
-//! Each client has one connection and at most one request on its way. Whoever was closed by the proxy
-//! while it had nothing on its way connects again when it asks next; one that was closed while it waited
-//! gets the answer [`GONE`].
+//! Each client has one connection and at most one request in flight. If the proxy closes an idle connection, its
+//! client reconnects with the next request. If the proxy closes the connection of a waiting client, that client gets
+//! the answer [`GONE`].
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
@@ -12,16 +12,16 @@ use super::message::Head;
 use super::poller::Poller;
 use crate::failure::{Failure, Outcome};
 
-/// The longest answer, its body included.
+/// The longest response, including its body.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 
-/// The status of an answer that never came because the connection was closed.
+/// The status of a response that never arrived because the connection was closed.
 pub const GONE: u16 = 0;
 
-/// An answer, or that there will be none.
+/// A response, or the fact that there will be none.
 #[derive(Debug, Clone, Copy)]
 pub struct Answer {
-    /// Which client's.
+    /// The client that got it.
     pub client: usize,
     /// Its status.
     pub status: u16,
@@ -45,7 +45,7 @@ struct Client {
 }
 
 impl Crowd {
-    /// Connects so many clients to a port of loopback.
+    /// Connects `count` clients to a port of loopback.
     pub fn connect(port: u16, count: usize) -> Outcome<Self> {
         let clients = (0..count).map(|_| Client::default()).collect();
         let mut crowd = Self { port, poller: Poller::new()?, clients, ready: Vec::new() };
@@ -55,9 +55,9 @@ impl Crowd {
         Ok(crowd)
     }
 
-    /// Sends a request for a client that has none on its way.
+    /// Sends a request for a client that has none in flight.
     pub fn ask(&mut self, client: usize, request: &[u8]) -> Outcome<()> {
-        // A request is far smaller than the buffer of a socket, which is empty now.
+        // A request is far smaller than the socket buffer, which is empty now.
         let stream = self.clients[client].stream.as_mut();
         if stream.is_none_or(|stream| stream.write_all(request).is_err()) {
             self.reconnect(client)?.write_all(request)?;
@@ -66,17 +66,17 @@ impl Crowd {
         Ok(())
     }
 
-    /// Closes a client's connection, whatever it waits for.
+    /// Closes a client's connection, even if the client waits for a response.
     pub fn leave(&mut self, client: usize) {
         self.clients[client] = Client::default();
     }
 
-    /// How many wait for an answer.
+    /// How many clients wait for a response.
     pub fn waiting(&self) -> usize {
         self.clients.iter().filter(|client| client.is_waiting).count()
     }
 
-    /// Waits for something to happen, at most until `deadline`, and notes the answers it brought.
+    /// Waits for events, at most until `deadline`, and collects the responses.
     pub fn answers(&mut self, deadline: Instant, answers: &mut Vec<Answer>) -> Outcome<()> {
         answers.clear();
         self.poller.wait(Some(deadline), &mut self.ready)?;
@@ -100,7 +100,7 @@ impl Crowd {
 }
 
 impl Client {
-    /// Reads; the status if an answer is complete, or will never be.
+    /// Reads; returns the status if a response is complete, or never will be.
     fn read(&mut self) -> Outcome<Option<u16>> {
         let Some(stream) = &mut self.stream else { return Ok(None) };
         let mut piece = [0; 16 << 10];
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    /// An upstream with a delay, and what three clients get from it of whom one leaves.
+    /// An upstream with a delay, and the responses of three clients, one of which disconnects.
     #[test]
     fn those_who_stay_are_answered_and_those_who_left_are_not() {
         let delay = Duration::from_millis(50);

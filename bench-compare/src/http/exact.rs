@@ -1,7 +1,7 @@
-//! Loads that are a matter of exactness: rates, shares, places, and clients that leave.
+//! Loads about exactness: rates, shares, concurrency, and clients that disconnect.
 //!
-//! Clients are our own, so that every answer is seen with its time. A proxy that has no such limit with
-//! a queue is left out.
+//! They use the clients of `crowd`, so that every response is recorded with its time. A proxy that does not support
+//! such a limit with a queue is skipped.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use super::upstream::Upstream;
 use super::{Bench, at_proxy};
 use crate::failure::Outcome;
 
-/// What comes before this is not counted.
+/// Responses before this are not counted.
 const WARM_UP: Duration = Duration::from_secs(1);
 const RATE: u32 = 500;
 const RATE_SPAN: Duration = Duration::from_secs(10);
@@ -42,7 +42,7 @@ pub fn rate(bench: &Bench) -> Outcome<Found> {
     Ok(Found { speeds: vec![], figures })
 }
 
-/// The same for two keys, one with 180 connections and one with 20.
+/// The same with two keys, one with 180 connections and one with 20.
 pub fn fair(bench: &Bench) -> Outcome<Found> {
     let mut sides = Sides::default();
     bench.each(2, Duration::ZERO, Limit::Fair(RATE), |proxy, _| {
@@ -64,7 +64,7 @@ pub fn fair(bench: &Bench) -> Outcome<Found> {
     Ok(Found { speeds: vec![], figures })
 }
 
-/// Ten at a time, each for 20 ms, asked for by 100 connections.
+/// Ten at a time, each for 20 ms, requested by 100 connections.
 pub fn concurrency(bench: &Bench) -> Outcome<Found> {
     let mut sides = Sides::default();
     bench.each(2, WORK, Limit::Concurrency(PLACES), |proxy, upstream| {
@@ -84,31 +84,31 @@ pub fn concurrency(bench: &Bench) -> Outcome<Found> {
     let figures = vec![
         figure("10 at a time: most at the upstream", "10", Some(at_most), 0, most),
         figure("10 at a time: places used, %", "at least 95", Some(at_least), 1, used),
-        // Not lowered by an upstream that wakes late on a busy machine.
+        // An upstream that wakes late on a busy machine does not lower this mean.
         figure("10 at a time: mean at the upstream", "-", None, 2, mean),
         figure("10 at a time: not 200", "0", Some(|count| count == 0.0), 0, failed),
     ];
     Ok(Found { speeds: vec![], figures })
 }
 
-/// What came in the time that counts.
+/// Responses in the measured time.
 struct Taken {
-    /// Still there and waiting: if they left, a proxy would rightly give up what it has at the upstream
-    /// and send the next, and the upstream, which does not give up, would have more than it was sent.
+    /// Still connected and waiting. If these clients disconnected, a proxy would rightly abandon its requests at the
+    /// upstream and send the next ones. The upstream, which does not cancel, would then count more than were sent.
     _crowd: Crowd,
     good: Vec<Answer>,
     failed: usize,
 }
 
 impl Taken {
-    /// Answers a second, from the first to the last.
+    /// Responses a second, from the first to the last.
     fn rate(&self) -> f64 {
         let (Some(first), Some(last)) = (self.good.first(), self.good.last()) else { return 0.0 };
         (self.good.len() - 1) as f64 / last.at.duration_since(first.at).as_secs_f64()
     }
 }
 
-/// Lets so many clients ask again and again, each with its key.
+/// Lets `clients` clients send requests continuously, each with its key.
 fn take(
     proxy: &Proxy,
     clients: usize,
@@ -137,12 +137,12 @@ fn take(
     Ok(Taken { _crowd: crowd, good, failed })
 }
 
-/// 1 if both have as much, 0.5 if one has all.
+/// 1 if both have the same, 0.5 if one has everything.
 fn jain(one: f64, other: f64) -> f64 {
     (one + other).powi(2) / (2.0 * (one.powi(2) + other.powi(2)))
 }
 
-/// Readings by side, several figures at a time.
+/// Readings by side, several figures for each round.
 pub struct Sides<const N: usize>(Vec<(Kind, Vec<[f64; N]>)>);
 
 impl<const N: usize> Default for Sides<N> {
@@ -152,7 +152,7 @@ impl<const N: usize> Default for Sides<N> {
 }
 
 impl<const N: usize> Sides<N> {
-    /// Adds one round's readings.
+    /// Adds the readings of one round.
     pub fn note(&mut self, kind: Kind, readings: [f64; N]) {
         match self.0.iter_mut().find(|(side, _)| *side == kind) {
             Some((_, all)) => all.push(readings),
@@ -183,7 +183,7 @@ pub fn figure(
 }
 
 impl Bench<'_> {
-    /// Does something with every proxy that has this limit, in turn, as often as there are rounds.
+    /// Runs a function with every proxy that supports this limit, in turn, for each round.
     pub fn each(
         &self,
         threads: usize,

@@ -1,8 +1,9 @@
-//! Clients that leave while they wait: they must not reach the upstream, nor cost those behind them time.
+//! Clients that disconnect while they wait: their requests must not reach the upstream, nor delay the requests behind
+//! them.
 //!
-//! 100 clients ask one after the other, a millisecond apart; one passes every 20 ms, by a rate or because
-//! there is one place and 20 ms of work. After 150 ms 50 of those far back in the line leave. What is
-//! ideal: the 50 others are answered 20 ms apart, and none of those who left was ever seen.
+//! 100 clients send one request each, a millisecond apart. One request passes every 20 ms, because of a rate or
+//! because there is one slot and 20 ms of work. After 150 ms, 50 clients far back in the queue disconnect. Ideally
+//! the 50 other clients are answered 20 ms apart, and no request of a disconnected client reaches the upstream.
 
 use std::time::{Duration, Instant};
 
@@ -16,16 +17,16 @@ use super::upstream::Upstream;
 use crate::failure::{Failure, Outcome};
 
 const CLIENTS: usize = 100;
-/// The first ones are answered before anybody leaves.
+/// The first clients are answered before any client disconnects.
 const FIRST_TO_LEAVE: usize = 20;
 const STEP: Duration = Duration::from_millis(20);
 const LEAVE_AFTER: Duration = Duration::from_millis(150);
-/// By now everybody would have been answered, even those who left.
+/// By now every client would have been answered, even the disconnected ones.
 const OVER: Duration = Duration::from_millis(20 * CLIENTS as u64 + 1000);
-/// Who waits longer than this is not answered any more.
+/// A client that waits longer than this is considered unanswered.
 const ANSWER_MAX: Duration = Duration::from_secs(20);
 
-/// Behind a rate, and behind a number of places.
+/// Disconnects behind a rate, and behind a limit of concurrency.
 pub fn leaving(bench: &Bench) -> Outcome<Found> {
     let (mut behind_rate, mut behind_places) = (Sides::default(), Sides::default());
     bench.each(1, Duration::ZERO, Limit::Rate(50), |proxy, upstream| {
@@ -50,7 +51,7 @@ pub fn leaving(bench: &Bench) -> Outcome<Found> {
     Ok(Found { speeds: vec![], figures })
 }
 
-/// How many of those who left reached the upstream, and how late the last answer was.
+/// How many requests of disconnected clients reached the upstream, and how late the last response was.
 fn leave(proxy: &Proxy, upstream: &Upstream) -> Outcome<[f64; 2]> {
     let mut crowd = Crowd::connect(proxy.port, CLIENTS)?;
     let mut answers = Vec::new();
@@ -81,14 +82,14 @@ fn leaves(client: usize) -> bool {
     client >= FIRST_TO_LEAVE && (client - FIRST_TO_LEAVE) % 8 < 5
 }
 
-/// Seconds between the last answer and when it should have come, by the first.
+/// Seconds between the last response and its ideal time, based on the first one.
 fn lateness(answers: &[Answer]) -> f64 {
     let (Some(first), Some(last)) = (answers.first(), answers.last()) else { return f64::NAN };
     let ideal = STEP.as_secs_f64() * (answers.len() - 1) as f64;
     last.at.duration_since(first.at).as_secs_f64() - ideal
 }
 
-/// Takes answers until then.
+/// Collects responses until then.
 fn collect(crowd: &mut Crowd, until: Instant, all: &mut Vec<Answer>) -> Outcome<()> {
     let mut answers = Vec::new();
     while Instant::now() < until {

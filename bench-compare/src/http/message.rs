@@ -1,19 +1,19 @@
-//! Heads of HTTP/1.1 messages, as much of them as a load generator and its upstream need.
+//! Heads of HTTP/1.1 messages, as far as a load generator and its upstream need them.
 //!
-//! Finds where a message ends by its content-length and whether the connection ends with it. It never
-//! decodes chunks: nobody here sends them, and one who does is told so.
+//! Finds the end of a message by its content-length, and whether the connection ends with it. It never decodes
+//! chunks: no peer here sends them, and a chunked message is reported as an error.
 
 use crate::failure::{Failure, Outcome};
 
-/// The longest head that is read.
+/// The longest head that is accepted.
 const HEAD_BYTES_MAX: usize = 16 << 10;
 
-/// What a message says of itself.
+/// The properties of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head<'a> {
     /// The request line or the status line.
     pub first: &'a [u8],
-    /// Bytes of the whole message, its body included.
+    /// Bytes of the whole message, including its body.
     pub len: usize,
     /// Where the body begins.
     pub body_at: usize,
@@ -22,7 +22,7 @@ pub struct Head<'a> {
 }
 
 impl<'a> Head<'a> {
-    /// Reads a head; none if it is not complete yet.
+    /// Parses a head; none if it is not complete yet.
     pub fn read(bytes: &'a [u8]) -> Outcome<Option<Self>> {
         let mut lines = Lines { bytes, at: 0 };
         let Some(first) = lines.next() else { return unfinished(bytes) };
@@ -50,12 +50,12 @@ impl<'a> Head<'a> {
         Ok(Some(Self { first, len: body_at.saturating_add(body_len), body_at, is_last }))
     }
 
-    /// The second word: the path of a request, the status of an answer.
+    /// The second word: the path of a request, or the status of a response.
     pub fn second(&self) -> &'a [u8] {
         self.first.split(|&byte| byte == b' ').nth(1).unwrap_or_default()
     }
 
-    /// The status of an answer.
+    /// The status of a response.
     pub fn status(&self) -> Outcome<u16> {
         number(self.second())
             .and_then(|status| u16::try_from(status).ok())
@@ -63,7 +63,7 @@ impl<'a> Head<'a> {
     }
 }
 
-/// Reads a number in digits.
+/// Parses a decimal number.
 pub fn number(digits: &[u8]) -> Option<usize> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
@@ -81,7 +81,7 @@ fn value<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     found.eq_ignore_ascii_case(name).then(|| rest.trim_ascii())
 }
 
-/// Whole lines, without their ends.
+/// Complete lines, without their line ends.
 struct Lines<'a> {
     bytes: &'a [u8],
     at: usize,

@@ -1,10 +1,10 @@
-//! The upstream behind every proxy: one thread that answers fixed bodies, at once or after a delay.
+//! The upstream behind every proxy: one thread that sends fixed bodies, at once or after a delay.
 //!
-//! It runs as a process of its own (`bench-compare origin`), so that its processor time is nobody
-//! else's, prints the port it listens on, and ends when its standard input does. It counts what it was
-//! asked, how many requests it had at once, and which ids came (`/id/N`); `/-/stats` tells and `/-/reset`
-//! forgets. A request counts as in flight from its last byte in to its answer out, also if the proxy
-//! hung up meanwhile, as the work of a real upstream would.
+//! It runs as a separate process (`bench-compare origin`), so that its processor time is counted for no other
+//! process. It prints the port that it listens on, and exits when its standard input ends. It counts requests,
+//! concurrent requests, and the ids that it received (`/id/N`); `/-/stats` reports them and `/-/reset` clears them. A
+//! request counts as in flight from its last byte in to its response out, even if the proxy disconnects meanwhile, as
+//! the work of a real upstream would.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt::Write as _;
@@ -16,11 +16,11 @@ use super::message::{Head, number};
 use super::poller::Poller;
 use crate::failure::{Failure, Outcome};
 
-/// The most connections at a time.
+/// Maximum connections at a time.
 const CONNECTIONS_MAX: usize = 4096;
-/// The longest request, its body included.
+/// The longest request, including its body.
 const REQUEST_BYTES_MAX: usize = 1 << 20;
-/// The most ids that are remembered.
+/// Maximum ids that are remembered.
 const IDS_MAX: usize = 100_000;
 /// The small body, and the length of the large one.
 const SMALL: &str = "hello, world\n";
@@ -30,7 +30,7 @@ const LISTENER: usize = 0;
 const PARENT: usize = 1;
 const FIRST: usize = 2;
 
-/// Serves until standard input ends; `args` are those behind `origin`.
+/// Serves until standard input ends; `args` are the arguments after `origin`.
 pub fn main(mut args: impl Iterator<Item = String>) -> Outcome<()> {
     let mut delay = Duration::ZERO;
     while let Some(arg) = args.next() {
@@ -62,11 +62,11 @@ pub(super) struct Origin {
     counts: Counts,
     small: Vec<u8>,
     large: Vec<u8>,
-    /// What is read goes here first; only what is not complete is kept with its connection.
+    /// The read buffer. Only incomplete requests are kept with their connection.
     buffer: Vec<u8>,
 }
 
-/// An answer that waits for its time.
+/// A delayed response.
 struct Due {
     at: Instant,
     slot: usize,
@@ -86,7 +86,7 @@ struct Counts {
     served: u64,
     in_flight: u64,
     in_flight_max: u64,
-    /// How long all delayed requests together were here.
+    /// The total time of all delayed requests.
     stay: Duration,
     ids: BTreeSet<usize>,
 }
@@ -118,7 +118,7 @@ impl Origin {
         Ok(self.listener.local_addr()?.port())
     }
 
-    /// Answers until the parent is gone.
+    /// Serves until the parent process is gone.
     pub(super) fn serve(&mut self) -> Outcome<()> {
         let mut ready = Vec::new();
         loop {
@@ -157,7 +157,7 @@ impl Origin {
         Ok(())
     }
 
-    /// Reads what came on a connection, answers what is complete, and writes what was left over.
+    /// Reads from a connection, answers complete requests, and writes what was left over.
     fn turn(&mut self, slot: usize) -> Outcome<()> {
         let Some(mut connection) = self.connections.get_mut(slot).and_then(Option::take) else {
             return Ok(());
@@ -170,7 +170,7 @@ impl Origin {
         Ok(())
     }
 
-    /// False if the connection is over.
+    /// Returns false if the connection has ended.
     fn talk(&mut self, slot: usize, connection: &mut Connection) -> Outcome<bool> {
         if !connection.output.is_empty() {
             connection.flush(&self.poller, slot)?;
@@ -240,7 +240,7 @@ impl Origin {
         Ok(())
     }
 
-    /// Sends the answers whose time has come; all wait equally long, so the first is first.
+    /// Sends the responses that are due. All delays are equal, so the queue is in order.
     fn pay(&mut self) -> Outcome<()> {
         if self.due.is_empty() {
             return Ok(());
@@ -254,7 +254,7 @@ impl Origin {
                 continue;
             };
             let bytes = if due.what == What::Large { &self.large } else { &self.small };
-            // Whoever hung up is noticed when it is read from.
+            // A disconnected client is noticed at the next read.
             let _ = connection.send(&self.poller, due.slot, bytes);
         }
         Ok(())
@@ -323,7 +323,7 @@ impl Counts {
         self.served += 1;
     }
 
-    /// The four lines that `/-/stats` says and [`super::upstream::Stats`] reads.
+    /// The four lines of `/-/stats`, which [`super::upstream::Stats`] parses.
     fn text(&self) -> String {
         let Self { served, in_flight_max, stay, .. } = self;
         let mut text = format!("{served}\n{in_flight_max}\n{}\n", stay.as_micros());

@@ -1,9 +1,9 @@
 //! How programs are run: on which processor, and never longer than this one.
 //!
-//! With one thread the proxy has a processor for itself and everybody else shares another: it is busy
-//! all the time, and the scheduler's choices are no part of the figure. With more threads nobody is
-//! pinned. Needs `taskset` and two processors; without them nothing is pinned. Where there is `setpriv`
-//! the kernel ends the program when this one is killed; a run that ends otherwise ends it itself.
+//! With one thread, the proxy has a processor for itself and all other processes share another one. So the proxy is
+//! always busy, and the scheduler's choices do not affect the figure. With more threads no process is pinned. Pinning
+//! needs `taskset` and two processors; without them nothing is pinned. If `setpriv` is available, the kernel ends the
+//! program when this one is killed. A run that ends normally stops the program itself.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -17,13 +17,13 @@ pub enum Pin {
     Free,
     /// On the processor of the proxy.
     Proxy,
-    /// On the processor of everybody else.
+    /// On the processor of all other processes.
     Others,
 }
 
 impl Pin {
-    /// A command that runs `program` there. Each word before it becomes the next, so that the process id
-    /// is the program's.
+    /// A command that runs `program` there. Each wrapper replaces itself with the next program, so the process id is
+    /// the program's.
     pub fn command(self, program: &Path) -> Command {
         let processor = match self {
             Self::Free => None,
@@ -50,7 +50,7 @@ fn is_mortal() -> bool {
     *MORTAL.get_or_init(|| works("setpriv", &["--pdeathsig", "TERM", "true"]))
 }
 
-/// Whether two processes can be kept apart.
+/// Whether two processes can be pinned to different processors.
 pub fn is_possible() -> bool {
     static POSSIBLE: OnceLock<bool> = OnceLock::new();
     *POSSIBLE.get_or_init(|| {

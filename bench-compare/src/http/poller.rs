@@ -1,6 +1,6 @@
-//! Waiting on many sockets at once: epoll, with the number of a socket's owner for each event.
+//! Waits on many sockets at once: epoll, with the number of a socket's owner for each event.
 //!
-//! Level-triggered, so that whoever does not read everything is told again.
+//! Level-triggered: if a socket is not read completely, it is reported again.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -15,31 +15,31 @@ use crate::failure::Outcome;
 /// Events taken at a time.
 const EVENTS_MAX: usize = 256;
 
-/// What is waited on.
+/// The sockets that are waited on.
 pub struct Poller {
     epoll: OwnedFd,
     events: Vec<epoll::Event>,
 }
 
 impl Poller {
-    /// Nothing yet.
+    /// A poller without sockets.
     pub fn new() -> Outcome<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         Ok(Self { epoll, events: Vec::with_capacity(EVENTS_MAX) })
     }
 
-    /// Tells of what can be read from `source` as `number`, until it is closed.
+    /// Reports readable data on `source` as `number`, until it is closed.
     pub fn add(&self, source: impl AsFd, number: usize) -> Outcome<()> {
         Ok(epoll::add(&self.epoll, source, data(number), EventFlags::IN)?)
     }
 
-    /// Tells of room to write, too, or no more.
+    /// Enables or disables the report of room to write.
     pub fn want_room(&self, source: impl AsFd, number: usize, wanted: bool) -> Outcome<()> {
         let flags = if wanted { EventFlags::IN | EventFlags::OUT } else { EventFlags::IN };
         Ok(epoll::modify(&self.epoll, source, data(number), flags)?)
     }
 
-    /// Waits for events, at most until `deadline`, and notes their numbers.
+    /// Waits for events, at most until `deadline`, and stores their numbers.
     pub fn wait(&mut self, deadline: Option<Instant>, ready: &mut Vec<usize>) -> Outcome<()> {
         ready.clear();
         let left =

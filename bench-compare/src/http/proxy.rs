@@ -1,6 +1,6 @@
-//! The proxies: started in a directory of their own on a free port, ready when they answer.
+//! The proxies: each is started in its own directory on a free port, and is ready when it answers.
 //!
-//! A proxy that is dropped is ended, its worker processes too, so that no run leaves one behind.
+//! A proxy is stopped on drop, with its worker processes, so that no run leaves one behind.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -17,14 +17,14 @@ use crate::failure::{Failure, Outcome};
 use crate::machine::{self, Fact};
 use crate::process::{self, Memory};
 
-/// How long a proxy may take to answer, and to end.
+/// How long a proxy may take to answer, and to stop.
 const START_MAX: Duration = Duration::from_secs(20);
 const STOP_MAX: Duration = Duration::from_secs(3);
 
-/// Who is measured.
+/// The proxies that are measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Ours.
+    /// Paceline.
     Paceline,
     /// HAProxy, one process with threads.
     Haproxy,
@@ -53,10 +53,10 @@ pub struct Proxy {
     child: Child,
 }
 
-/// What a proxy is started with.
+/// The settings that a proxy is started with.
 #[derive(Debug, Clone, Copy)]
 pub struct Setup<'a> {
-    /// Our binary.
+    /// The Paceline binary.
     pub paceline: &'a Path,
     /// The parent of its directory.
     pub dir: &'a Path,
@@ -64,14 +64,14 @@ pub struct Setup<'a> {
     pub threads: usize,
     /// Where the upstream listens.
     pub upstream: u16,
-    /// What it holds back.
+    /// Its limit.
     pub limit: Limit,
     /// Which processor it runs on.
     pub pin: Pin,
 }
 
 impl Proxy {
-    /// Starts one and waits until the upstream answers through it; none if it has no such limit.
+    /// Starts a proxy and waits until the upstream answers through it; none if it does not support this limit.
     pub fn start(kind: Kind, setup: &Setup<'_>) -> Outcome<Option<Self>> {
         let Setup { threads, upstream, limit, .. } = *setup;
         let job = Job { threads, port: free_port()?, upstream, limit };
@@ -126,7 +126,7 @@ impl Proxy {
 impl Drop for Proxy {
     fn drop(&mut self) {
         let all = process::tree(self.child.id());
-        // nginx's workers end when their master is asked to.
+        // nginx's workers end when their master gets the signal.
         signal(self.child.id(), Signal::TERM);
         let deadline = Instant::now() + STOP_MAX;
         while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < deadline {
@@ -175,7 +175,7 @@ fn command(kind: Kind, setup: &Setup<'_>, dir: &Path, file: &Path) -> Command {
     command
 }
 
-/// Debian puts them where only root's path looks.
+/// The path of a program. Debian installs some of them where only root's `PATH` looks.
 fn program(kind: Kind, paceline: &Path) -> PathBuf {
     if kind == Kind::Paceline {
         return paceline.into();
@@ -199,7 +199,7 @@ pub fn install() -> Outcome<()> {
     if status.success() { Ok(()) } else { Err(Failure::new(format!("apt-get: {status}"))) }
 }
 
-/// An error if one of the peers, or `wrk`, cannot be run.
+/// Returns an error if one of the peers, or `wrk`, cannot be run.
 pub fn check() -> Outcome<()> {
     let peers = [Kind::Haproxy, Kind::Nginx].map(|kind| program(kind, Path::new("")));
     for program in peers.into_iter().chain(["wrk".into()]) {
@@ -216,7 +216,7 @@ pub fn check() -> Outcome<()> {
     Ok(())
 }
 
-/// What the programs say of themselves.
+/// The versions that the programs report.
 pub fn versions(kinds: &[Kind], paceline: &Path) -> Vec<Fact> {
     let mut facts: Vec<Fact> =
         kinds.iter().map(|&kind| (kind.name(), version(kind, paceline))).collect();

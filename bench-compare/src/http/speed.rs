@@ -1,6 +1,6 @@
-//! Loads that are a matter of speed: plain requests, and requests counted by key.
+//! Loads about speed: plain requests, and requests counted by key.
 //!
-//! `wrk` puts the load on, every proxy in turn, round by round; the first round warms up.
+//! `wrk` generates the load, for every proxy in turn, round by round; the first round is a warm-up.
 
 use std::time::{Duration, Instant};
 
@@ -44,7 +44,7 @@ pub fn plain(bench: &Bench) -> Outcome<Found> {
     Ok(found)
 }
 
-/// What counting by key costs, beside the same requests not counted.
+/// The cost of counting by key, compared with the same requests not counted.
 pub fn keys(bench: &Bench) -> Outcome<Found> {
     let upstream = Upstream::start(Duration::ZERO, bench.others(1))?;
     let plain = bench.proxies(1, &upstream, Limit::None)?;
@@ -52,7 +52,7 @@ pub fn keys(bench: &Bench) -> Outcome<Found> {
     for proxy in &counting {
         at_proxy(proxy, drive(proxy, "k", KEYS))?;
     }
-    // Each beside itself, so that both see the machine in the same state.
+    // Both variants run next to each other, so that both see the machine in the same state.
     let proxies: Vec<Proxy> =
         plain.into_iter().zip(counting).flat_map(|(one, other)| [one, other]).collect();
     let mut turns = rounds(bench, 1, &proxies, Ask::Keys(KEYS))?.into_iter();
@@ -75,7 +75,7 @@ pub fn keys(bench: &Bench) -> Outcome<Found> {
     Ok(Found { speeds: speeds.into(), figures })
 }
 
-/// What a key takes in memory.
+/// The memory that a key takes.
 pub fn memory(bench: &Bench) -> Outcome<Found> {
     let mut figures = vec![Figure {
         name: "memory of a key, 100,000 keys, bytes",
@@ -101,7 +101,7 @@ fn memory_of(bench: &Bench, keys: usize) -> Outcome<Vec<(Kind, Vec<f64>)>> {
     let mut sides = Vec::new();
     for kind in bench.kinds() {
         let Some(proxy) = bench.proxy(kind, 1, &upstream, Limit::Keys)? else { continue };
-        // Buffers, connections and the first keys, so that only keys are added afterwards.
+        // Buffers, connections and the first keys are allocated first, so that afterwards only keys are added.
         let warm = bench.wrk(1).run(proxy.port, Ask::Keys(1000), bench.options.round, 0)?;
         at_proxy(&proxy, warm.all_good())?;
         at_proxy(&proxy, drive(&proxy, "w", 1000))?;
@@ -114,7 +114,7 @@ fn memory_of(bench: &Bench, keys: usize) -> Outcome<Vec<(Kind, Vec<f64>)>> {
     Ok(sides)
 }
 
-/// Sends each of so many keys once.
+/// Sends each of `keys` keys once.
 fn drive(proxy: &Proxy, prefix: &str, keys: usize) -> Outcome<()> {
     let mut crowd = Crowd::connect(proxy.port, CONNECTIONS)?;
     let deadline = Instant::now() + DRIVE_MAX;
@@ -153,7 +153,7 @@ fn rounds(bench: &Bench, threads: usize, proxies: &[Proxy], ask: Ask) -> Outcome
     let mut turns = vec![Vec::new(); proxies.len()];
     for round in 0..=bench.options.rounds {
         for turn in 0..proxies.len() {
-            // Whoever comes first in one round comes last in the next.
+            // The proxy that is first in one round is last in the next.
             let at = if round % 2 == 0 { turn } else { proxies.len() - 1 - turn };
             let one = at_proxy(&proxies[at], turn_of(bench, &wrk, &proxies[at], ask, round))?;
             if round > 0 {

@@ -1,6 +1,6 @@
-//! The result of this part: a table of speed and cost, and a table of figures that must hold.
+//! The result of this part: a table of speed and cost, and a table of figures with required values.
 //!
-//! A side that was not measured, or that has no such thing, is a dash.
+//! A side that was not measured, or does not support the load, is shown as a dash.
 
 use std::fmt::Write;
 
@@ -8,33 +8,33 @@ use super::proxy::Kind;
 use crate::machine::Fact;
 use crate::turn::{Turn, cpu_ratio, cpu_us_median, rate, with_spread};
 
-/// One load that is a matter of speed, measured.
+/// The measurements of one load about speed.
 #[derive(Debug)]
 pub struct Speed {
     /// What was done.
     pub name: String,
-    /// The ratio of processor time aimed at.
+    /// The target ratio of processor time.
     pub aim: &'static str,
     /// Each side's turns.
     pub sides: Vec<(Kind, Vec<Turn>)>,
 }
 
-/// One figure that must hold, read one or more times.
+/// A figure with a required value, read one or more times.
 #[derive(Debug)]
 pub struct Figure {
     /// What was done, and what is read.
     pub name: &'static str,
-    /// What is aimed at.
+    /// The target.
     pub aim: &'static str,
-    /// Whether a reading is what was aimed at; none for what only informs.
+    /// Whether a reading meets the target; none if the figure is only informative.
     pub holds: Option<fn(f64) -> bool>,
-    /// Digits behind the point.
+    /// Decimal places.
     pub digits: usize,
     /// Each side's readings.
     pub sides: Vec<(Kind, Vec<f64>)>,
 }
 
-/// What a load found.
+/// The results of a load.
 #[derive(Debug, Default)]
 pub struct Found {
     /// Lines of the first table.
@@ -43,7 +43,7 @@ pub struct Found {
     pub figures: Vec<Figure>,
 }
 
-/// The facts, both tables, and what failed.
+/// The facts, both tables, and the failures.
 pub fn markdown(facts: &[Fact], found: &Found, failed: &[(&str, String)]) -> String {
     let mut out = String::new();
     for (name, value) in facts {
@@ -112,7 +112,7 @@ fn write_figures(out: &mut String, figures: &[Figure]) {
 }
 
 impl Figure {
-    /// What a side's readings are called in the table.
+    /// The text of a side's readings in the table.
     fn text(&self, kind: Kind) -> String {
         let found = self.sides.iter().find(|(side, _)| *side == kind);
         let Some((_, readings)) = found.filter(|(_, readings)| !readings.is_empty()) else {

@@ -1,6 +1,6 @@
-//! The upstream as the run sees it: started as a process of its own, asked what it counted.
+//! The upstream as the run sees it: starts it as a separate process, and queries its counts.
 //!
-//! One that is dropped is killed; one whose run was killed ends by itself with its standard input.
+//! It is killed on drop. If the run itself was killed, the upstream exits when its standard input ends.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -12,7 +12,7 @@ use super::message::Head;
 use super::pin::Pin;
 use crate::failure::{Failure, Outcome};
 
-/// How long it may take to say what it counted.
+/// How long it may take to report its counts.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 
 /// A running upstream.
@@ -23,21 +23,21 @@ pub struct Upstream {
     pub port: u16,
 }
 
-/// What it counted since it was last told to forget.
+/// The counts since the last reset.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Stats {
     /// Requests answered.
     pub served: u64,
-    /// The most it had at the same time.
+    /// Maximum concurrent requests.
     pub in_flight_max: u64,
-    /// How long all requests it delayed were there, added up.
+    /// The total time of all delayed requests.
     pub stay: Duration,
-    /// The ids that came.
+    /// The ids that were received.
     pub ids: BTreeSet<usize>,
 }
 
 impl Upstream {
-    /// Starts one that answers after `delay`.
+    /// Starts an upstream that answers after `delay`.
     pub fn start(delay: Duration, pin: Pin) -> Outcome<Self> {
         let this = std::env::current_exe()?;
         let mut command = pin.command(&this);
@@ -61,12 +61,12 @@ impl Upstream {
         }
     }
 
-    /// Forgets what was counted.
+    /// Clears the counts.
     pub fn reset(&self) -> Outcome<()> {
         self.ask("/-/reset").map(drop)
     }
 
-    /// What was counted.
+    /// Returns the counts.
     pub fn stats(&self) -> Outcome<Stats> {
         let text = self.ask("/-/stats")?;
         Stats::read(&text).ok_or_else(|| Failure::new(format!("stats not understood: {text:?}")))

@@ -1,7 +1,7 @@
-//! `wrk`, the load generator of everything that is a matter of speed.
+//! `wrk`, the load generator of all loads about speed.
 //!
-//! A script makes it say its counts in one line of its own, so that nothing depends on how it words them
-//! for people; keys come from the same script, made before the load begins.
+//! A script makes it print its counts on a line of its own, so that nothing depends on its output for people. The
+//! keys come from the same script, which creates them before the load begins.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::pin::Pin;
 use crate::failure::{Failure, Outcome};
 
-/// What every script ends with.
+/// The end of every script.
 const DONE: &str = r#"
 done = function(summary, latency, requests)
   local e = summary.errors
@@ -20,7 +20,7 @@ done = function(summary, latency, requests)
 end
 "#;
 
-/// Goes through all keys again and again, in steps that have no divisor in common with their number.
+/// Cycles through all keys, in steps that have no divisor in common with their number.
 const KEYS: &str = r#"
 local all, at, count = {}, 0, KEYS_COUNT
 init = function(args)
@@ -35,16 +35,16 @@ request = function()
 end
 "#;
 
-/// What is asked for.
+/// What is requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ask {
-    /// A small answer.
+    /// A small response.
     Get,
-    /// An answer of 10 KB.
+    /// A response of 10 KB.
     Large,
     /// The same with a body of 4 KB.
     Post,
-    /// A small answer, with a key out of so many.
+    /// A small response, with one of so many keys.
     Keys(usize),
 }
 
@@ -57,11 +57,11 @@ pub struct Counts {
     pub elapsed: Duration,
     /// Answers with a status of 400 or above.
     pub refused: u64,
-    /// Connections that failed, and answers that did not come in time.
+    /// Connections that failed, and responses that timed out.
     pub errors: u64,
 }
 
-/// How it is run.
+/// The settings of `wrk`.
 #[derive(Debug)]
 pub struct Wrk {
     /// Where scripts are written to.
@@ -75,7 +75,7 @@ pub struct Wrk {
 }
 
 impl Wrk {
-    /// Puts a load on a port of loopback for so long; `turn` is the number of the round.
+    /// Generates load on a port of loopback for `span`; `turn` is the number of the round.
     pub fn run(&self, port: u16, ask: Ask, span: Duration, turn: usize) -> Outcome<Counts> {
         let script = self.dir.join("load.lua");
         fs::write(&script, text(ask)).map_err(|error| Failure::io(script.display(), &error))?;
@@ -111,7 +111,7 @@ impl Counts {
         })
     }
 
-    /// An error if anything but good answers came: figures of refusals are no figures.
+    /// Returns an error unless all responses are good: a rate of refusals is meaningless.
     pub fn all_good(self) -> Outcome<Self> {
         if self.refused == 0 && self.errors == 0 && self.requests > 0 {
             return Ok(self);

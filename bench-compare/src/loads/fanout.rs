@@ -1,8 +1,8 @@
 //! Fan-out: one writer, fifty monitors, timed until the last monitor has the last row.
 //!
-//! A server may put several transactions into one update; rows are counted, not messages, so that
-//! is neither held against it nor lets it skip one. Each row is changed once a round, so that
-//! merging cannot make two changes into one.
+//! A server may put several transactions into one update. Rows are counted, not messages, so this is neither a
+//! disadvantage nor a way to skip a row. Each row is changed once in a round, so that merging cannot combine two
+//! changes into one.
 
 use crate::data::{self, Batch, Commit};
 use crate::failure::{Failure, Outcome};
@@ -16,10 +16,10 @@ const WINDOW: usize = 64;
 /// The transaction id of a client that has seen nothing.
 const NEVER: &str = "00000000-0000-0000-0000-000000000000";
 const UNIT: &str = "txn/s to all";
-/// What each watches. Without the initial rows, which another load measures.
+/// What each client monitors, without the initial rows, which another load measures.
 const WATCHED: &str = r#"{"Item":[{"columns":["name","number","enabled","tags","options","description"],"select":{"initial":false}}]}"#;
 
-/// How the fifty watch.
+/// The method that the fifty clients use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Method {
     Monitor,
@@ -36,7 +36,7 @@ pub fn since(bench: &Bench) -> Outcome<Vec<Line>> {
     inserts(bench, Method::Since, "50 monitors (`monitor_cond_since`), inserts")
 }
 
-/// Updates seen by `monitor_cond_since`, rows found by uuid so that finding them is not measured.
+/// Updates seen by `monitor_cond_since`. Rows are selected by uuid, so that finding them is not measured.
 pub fn update(bench: &Bench) -> Outcome<Vec<Line>> {
     let servers = bench.empty_servers()?;
     let mut turn = 0;
@@ -93,7 +93,7 @@ fn watch(mut connection: Connection, method: Method, rows: usize) -> Outcome<Wat
     Watcher::new(connection, rows)
 }
 
-/// Inserts rows one by one and returns the uuids the server gave them.
+/// Inserts rows one by one and returns the uuids that the server assigned.
 fn insert_rows(server: &Server, count: usize) -> Outcome<Vec<String>> {
     const BEFORE: &[u8] = br#"["uuid",""#;
     const UUID_LEN: usize = 36;

@@ -1,6 +1,6 @@
 //! Insert transactions: one at a time, pipelined, by eight clients, and durable.
 //!
-//! Each transaction inserts one row. The table is emptied between rounds, outside the clock.
+//! Each transaction inserts one row. The table is emptied between rounds, which is not timed.
 
 use crate::data::{self, Batch, Commit};
 use crate::failure::Outcome;
@@ -25,13 +25,13 @@ pub fn single(bench: &Bench) -> Outcome<Vec<Line>> {
     })
 }
 
-/// One client with many outstanding.
+/// One client with many outstanding transactions.
 pub fn pipelined(bench: &Bench) -> Outcome<Vec<Line>> {
     let spec = Spec::rate("insert, 1 client, 64 outstanding", UNIT, 5.0).extra();
     measure(bench, spec, |server, count| many(server, count, 1, 64, Commit::Ordinary))
 }
 
-/// Eight clients with many outstanding.
+/// Eight clients with many outstanding transactions.
 pub fn eight_clients(bench: &Bench) -> Outcome<Vec<Line>> {
     let spec = Spec::rate("insert, 8 clients, 128 outstanding each", UNIT, 5.0);
     measure(bench, spec, |server, count| many(server, count, 8, 128, Commit::Ordinary))

@@ -1,4 +1,4 @@
-//! Pairs of lock and unlock by a client that nobody contests.
+//! Pairs of lock and unlock by a client without contention.
 
 use crate::data::Batch;
 use crate::failure::Outcome;

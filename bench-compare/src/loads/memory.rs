@@ -1,5 +1,5 @@
-//! Memory of 100,000 rows: what the process grows by when they are loaded by transactions, and
-//! what it has more than an empty one after a restart on the compacted file.
+//! Memory of 100,000 rows: how much the process grows when they are loaded by transactions, and how much more than an
+//! empty one it uses after a restart on the compacted file.
 
 use crate::data::LARGE_TABLE_ROWS;
 use crate::failure::Outcome;

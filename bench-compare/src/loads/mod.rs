@@ -1,4 +1,4 @@
-//! The loads, one module per subject, and the list that names them.
+//! The loads, one module for each subject, and their list.
 //!
 //! A load starts the servers it needs, measures both sides in rounds and returns its lines. Loads
 //! know nothing of each other and leave nothing running.
@@ -17,9 +17,9 @@ use crate::rounds::{Bench, Line};
 /// A load by name.
 #[derive(Debug)]
 pub struct Load {
-    /// What `--load` matches.
+    /// The name that `--load` matches.
     pub name: &'static str,
-    /// What it does, in a line.
+    /// A one-line description.
     pub about: &'static str,
     /// Runs it.
     pub run: fn(&Bench) -> Outcome<Vec<Line>>,

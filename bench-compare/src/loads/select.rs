@@ -1,6 +1,6 @@
 //! Selects from a table of 100,000 rows: by index column, by uuid, by full scan, and all of it.
 //!
-//! One client, one at a time; each asks for another row, so that nothing can be remembered.
+//! One client, one request at a time. Each request selects another row, so that nothing can be cached.
 
 use crate::data::{self, Batch, LARGE_TABLE_ROWS, name};
 use crate::failure::{Failure, Outcome};
@@ -10,7 +10,7 @@ use crate::server::Server;
 
 const UNIT: &str = "selects/s";
 
-/// All four ways in turn.
+/// All four kinds in turn.
 pub fn run(bench: &Bench) -> Outcome<Vec<Line>> {
     let servers = bench.servers_on(&bench.large_file(LARGE_TABLE_ROWS, 0)?)?;
     let mut lines = Vec::new();
@@ -38,7 +38,7 @@ fn one_row(
     let mut round = |server: &Server, count: usize| {
         let mut batch = Batch::default();
         for _ in 0..count {
-            // A stride without a common factor walks the table in no order of its own.
+            // A stride without a common factor visits the table in no particular order.
             next = (next + 7919) % LARGE_TABLE_ROWS;
             batch.push(&data::select(&condition(next)));
         }
@@ -70,7 +70,7 @@ fn all_rows(bench: &Bench, servers: &Servers) -> Outcome<Vec<Line>> {
         let mut connection = server.connect()?;
         let reading = timed(server, 1, || {
             let len = connection.call_discarding(request.as_bytes())?;
-            // A row is never shorter than this; a reply that is was not all rows.
+            // A row is never shorter than this. A shorter reply did not contain all rows.
             if len < LARGE_TABLE_ROWS * 200 {
                 return Err(Failure::new(format!("all rows came in {len} bytes")));
             }

@@ -1,8 +1,8 @@
-//! How long others wait: the worst echo of an idle client while the server does something large.
+//! How long other clients wait: the slowest echo of an idle client while the server does something large.
 //!
-//! A prober sends an echo every millisecond. When one answer takes long, the echoes that would
-//! have been sent meanwhile would have waited too, so they are added with their share; without
-//! this a stall of a second would be one slow sample among many.
+//! A prober sends an echo every millisecond. When one response takes long, the echoes that would have been sent
+//! meanwhile would have waited too, so they are added with their share of the wait. Otherwise a stall of a second
+//! would be one slow sample among many.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,9 +19,9 @@ use crate::server::Server;
 use crate::wire::Connection;
 
 const PACE: Duration = Duration::from_millis(1);
-/// Before and after what is watched, for work that begins early or ends late.
+/// Time before and after the watched work, in case it begins early or ends late.
 const MARGIN: Duration = Duration::from_millis(50);
-/// Rows changed before each compaction, so that there is something to compact.
+/// Rows that are changed before each compaction, so that there is something to compact.
 const CHANGED_ROWS: usize = 1000;
 const MONITOR: &[u8] = br#"{"id":1,"method":"monitor","params":["Bench","m",{"Item":{}}]}"#;
 const ECHO: &[u8] = br#"{"id":"e","method":"echo","params":["x"]}"#;
@@ -71,16 +71,16 @@ fn initial_monitor(server: &Server) -> Outcome<()> {
     Ok(())
 }
 
-/// What a prober saw while something was done.
+/// What a prober measured during some work.
 #[derive(Debug)]
 struct Probed {
-    /// Every echo's time, those that stood behind a slow one included; sorted.
+    /// The time of every echo, including those that would have waited behind a slow one; sorted.
     echoes: Vec<Duration>,
     took: Duration,
 }
 
 impl Probed {
-    /// Worst, 99th percentile, and the time of what was watched.
+    /// The maximum, the 99th percentile, and the duration of the watched work.
     fn readings(&self) -> Vec<Reading> {
         let worst = self.echoes.last().copied().unwrap_or_default();
         let at = (self.echoes.len() * 99 / 100).min(self.echoes.len().saturating_sub(1));
@@ -100,7 +100,7 @@ fn probe(server: &Server, work: impl FnOnce(&Server) -> Outcome<()>) -> Outcome<
     stop.store(true, Ordering::Relaxed);
     let samples = prober.join().map_err(|_| Failure::new("the prober panicked"))??;
     worked?;
-    // An echo that was under way when the work began counts, one that ended before does not.
+    // An echo that was in flight when the work began counts; one that ended before does not.
     let during = samples.into_iter().filter(|(sent, time)| *sent + *time >= from);
     Ok(Probed { echoes: with_missed(during.map(|(_, time)| time)), took })
 }

@@ -1,7 +1,7 @@
-//! Start-up with a 100 MB file: from starting the process until one row has been selected.
+//! Start-up with a 100 MB file: from the start of the process until one row has been selected.
 //!
-//! The file holds 100,000 rows, each inserted by a transaction of its own, and updates of them,
-//! as a server leaves it that has not compacted for a while. It is in the page cache for both.
+//! The file holds 100,000 rows, each inserted by its own transaction, and updates of them, like the file of a server
+//! that has not compacted for a while. It is in the page cache for both sides.
 
 use std::fs;
 
@@ -26,7 +26,7 @@ pub fn run(bench: &Bench) -> Outcome<Vec<Line>> {
         let dir = bench.side_dir(side)?;
         let database = dir.join("db");
         fs::copy(&original, &database)?;
-        // Written back before the clock starts, so that the disk is idle while it runs.
+        // Synced before the clock starts, so that the disk is idle while it runs.
         fs::File::open(&database)?.sync_all()?;
         measure(bench, side, &dir, &database)
     })
@@ -41,7 +41,7 @@ fn measure(
     let mut server = Server::spawn(&bench.binaries, side, dir, database)?;
     let mut connection = server.first_answer()?;
     let row = LARGE_TABLE_ROWS - 1;
-    // By uuid, which either side finds without a scan.
+    // Selected by uuid, which both sides find without a scan.
     let request = data::select(&format!(r#"["_uuid","==",["uuid","{}"]]"#, file::uuid(row)));
     let reply = connection.call(request.as_bytes())?;
     let took = server.started().elapsed();

@@ -1,11 +1,11 @@
-//! As much HTTP/2 and gRPC as it takes to call etcd: one call at a time on a connection.
+//! The part of HTTP/2 and gRPC that is needed to call etcd: one call at a time on a connection.
 //!
-//! Requests are written beforehand, but for the number of their stream. Headers are sent without
-//! compression and those of answers are not looked at: an answer is good if it has the bytes it should.
+//! Requests are prepared in advance, except for the stream number. Headers are sent without compression, and those of
+//! responses are ignored: a response is good if it contains the expected bytes.
 
 use crate::failure::{Failure, Outcome};
 
-/// What a frame begins with: length, kind, flags, stream.
+/// The length of a frame's head: length, kind, flags, stream.
 const HEAD_LEN: usize = 9;
 
 const DATA: u8 = 0;
@@ -20,7 +20,7 @@ const END_STREAM: u8 = 1;
 const ACK: u8 = 1;
 const END_HEADERS: u8 = 4;
 
-/// One connection: what is still to be sent for the sake of HTTP/2, and the last stream.
+/// One connection: protocol frames that are still to be sent, and the last stream.
 #[derive(Debug, Clone)]
 pub struct Streams {
     pending: Vec<u8>,
@@ -28,16 +28,16 @@ pub struct Streams {
 }
 
 impl Streams {
-    /// A connection on which nothing was sent yet.
+    /// A new connection.
     pub fn new() -> Self {
         let mut pending = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
         frame(&mut pending, SETTINGS, 0, &[]);
-        // Room for all the answers of a run, so that nothing is to be counted.
+        // Enough window for all responses of a run, so that no accounting is needed.
         frame(&mut pending, WINDOW_UPDATE, 0, &(0x7fff_ffff_u32 - 0xffff).to_be_bytes());
         Self { pending, last: 0 }
     }
 
-    /// Writes what is pending and then a call on a new stream.
+    /// Writes the pending frames and then a call on a new stream.
     pub fn write(&mut self, call: &[u8], out: &mut Vec<u8>) {
         out.append(&mut self.pending);
         self.last = if self.last == 0 { 1 } else { self.last + 2 };
@@ -51,8 +51,8 @@ impl Streams {
         }
     }
 
-    /// The message of the answer, if all that came are whole frames and the last of its frames is
-    /// among them.
+    /// The message of the response, if only complete frames have arrived and the last frame of the response is among
+    /// them.
     pub fn read<'a>(&mut self, bytes: &'a [u8]) -> Outcome<Option<&'a [u8]>> {
         let (mut rest, mut message, mut is_done) = (bytes, &bytes[..0], false);
         let mut pending = Vec::new();
@@ -84,7 +84,7 @@ fn frame_of(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((head, bytes.get(HEAD_LEN..HEAD_LEN + len)?))
 }
 
-/// Writes a frame of stream 0.
+/// Writes a frame on stream 0.
 fn frame(out: &mut Vec<u8>, kind: u8, flags: u8, body: &[u8]) {
     let len = (body.len() as u32).to_be_bytes();
     out.extend_from_slice(&len[1..]);
@@ -92,7 +92,7 @@ fn frame(out: &mut Vec<u8>, kind: u8, flags: u8, body: &[u8]) {
     out.extend_from_slice(body);
 }
 
-/// The frames of a call of `path` with this message.
+/// The frames of a call to `path` with this message.
 pub fn call(path: &str, message: &[u8]) -> Vec<u8> {
     // Indexed `:method: POST` and `:scheme: http`, then literals with indexed and with new names.
     let mut headers = vec![0x83, 0x86];
@@ -114,12 +114,12 @@ pub fn call(path: &str, message: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A field of a protobuf message that is bytes or another message; short ones only.
+/// A field of a protobuf message that holds bytes or another message; short ones only.
 pub fn bytes_field(number: u8, value: &[u8]) -> Vec<u8> {
     [&[number << 3 | 2, value.len() as u8], value].concat()
 }
 
-/// A field that is a number.
+/// A field that holds a number.
 pub fn number_field(number: u8, mut value: u64) -> Vec<u8> {
     let mut out = vec![number << 3];
     while value >= 0x80 {
@@ -130,8 +130,7 @@ pub fn number_field(number: u8, mut value: u64) -> Vec<u8> {
     out
 }
 
-/// Whether field 2 of an answer of etcd, behind its header, is 1: a transaction that succeeded, or one
-/// key deleted.
+/// Whether field 2 of an etcd response, after its header, is 1: a transaction that succeeded, or one key deleted.
 pub fn second_is_one(message: &[u8]) -> bool {
     let header_len = message.get(6).copied().map(usize::from);
     header_len.and_then(|len| message.get(7 + len..9 + len)) == Some(&[0x10, 1])

@@ -1,6 +1,6 @@
-//! The servers of this part: started in a directory of their own, ready when they answer.
+//! The servers of this part: each is started in its own directory, and is ready when it answers.
 //!
-//! A server that is dropped is killed, so that no run leaves a process behind.
+//! A server is killed on drop, so that no run leaves a process behind.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -17,7 +17,7 @@ use crate::machine::{self, Fact};
 /// How long a server may take to answer for the first time.
 const START_MAX: Duration = Duration::from_secs(20);
 
-/// The checkpoints of Paceline: a rate that refuses nobody here, and room for everybody at once.
+/// The checkpoints of Paceline: a rate that refuses no request here, and room for all clients at once.
 const CONFIG: &str = "\
 [[checkpoint]]
 name = \"rate\"
@@ -35,12 +35,12 @@ concurrency = 1000
 queue = { max_len = 1000, max_delay = \"5s\" }
 ";
 
-/// Who is measured.
+/// The servers that are measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rival {
-    /// Ours.
+    /// Paceline.
     Paceline,
-    /// Redis on a unix socket, keeping nothing on disk.
+    /// Redis on a unix socket, without persistence.
     Redis,
     /// etcd on loopback TCP, one member.
     Etcd,
@@ -73,7 +73,7 @@ enum Address {
 }
 
 impl Running {
-    /// Starts `rival` with an empty directory and waits until it can be connected to.
+    /// Starts `rival` with an empty directory and waits until it accepts connections.
     pub fn start(rival: Rival, paceline: &Path, dir: &Path) -> Outcome<Self> {
         let _ = fs::remove_dir_all(dir);
         fs::create_dir_all(dir).map_err(|error| Failure::io(dir.display(), &error))?;
@@ -111,14 +111,14 @@ impl Running {
         Ok(())
     }
 
-    /// Whether it does its work already: etcd accepts before it has elected itself.
+    /// Whether it is ready to work: etcd accepts connections before it has elected itself.
     fn is_ready(&self) -> bool {
         let health = "GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
         self.rival != Rival::Etcd
             || self.call(health.as_bytes()).is_ok_and(|answer| answer.contains("\"true\""))
     }
 
-    /// A new connection; stream sockets of both families are used alike.
+    /// A new connection. Stream sockets of both families are used in the same way.
     pub fn connect(&self) -> Outcome<UnixStream> {
         match &self.address {
             Address::Unix(path) => Ok(UnixStream::connect(path)?),
@@ -130,8 +130,8 @@ impl Running {
         }
     }
 
-    /// Sends a request on a connection of its own and gives the first piece of the answer, which is
-    /// all of it for what is asked here.
+    /// Sends a request on its own connection and returns the first piece of the response, which is complete for the
+    /// requests here.
     pub fn call(&self, request: &[u8]) -> Outcome<String> {
         let mut stream = self.connect()?;
         stream.set_read_timeout(Some(START_MAX))?;
@@ -141,7 +141,7 @@ impl Running {
         Ok(String::from_utf8_lossy(&bytes[..count]).into_owned())
     }
 
-    /// The process, whose processor time is counted.
+    /// The process whose processor time is counted.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -193,7 +193,7 @@ pub fn install() -> Outcome<()> {
     if status.success() { Ok(()) } else { Err(Failure::new(format!("apt-get: {status}"))) }
 }
 
-/// What the binaries say of themselves.
+/// The versions that the binaries report.
 pub fn versions(paceline: &Path) -> Vec<Fact> {
     [("paceline", paceline), ("redis", "redis-server".as_ref()), ("etcd", "etcd".as_ref())]
         .map(|(name, binary)| (name, machine::version(binary).unwrap_or_else(machine::unknown)))

@@ -1,7 +1,7 @@
-//! Many clients in one thread: each sends, waits for its answer, and sends again.
+//! Many clients in one thread: each sends a request, waits for its response, and sends again.
 //!
-//! Nothing is allocated while it runs. It waits with `poll`, so its own cost grows with the number of
-//! clients and is the same for every side.
+//! Nothing is allocated while it runs. It waits with `poll`, so its own cost grows with the number of clients and is
+//! the same for every side.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -14,7 +14,7 @@ use super::rivals::Running;
 use super::talk::Talk;
 use crate::failure::{Failure, Outcome};
 
-/// How long all clients together may wait for an answer.
+/// How long all clients together may wait for a response.
 const ANSWER_MAX: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
 
 /// The clients of one server.
@@ -45,8 +45,8 @@ impl Swarm {
         Ok(Self { clients: talks.into_iter().map(connect).collect::<Outcome<_>>()? })
     }
 
-    /// Lets them all talk for so long, then to the end of what they began; how often they did what
-    /// they do.
+    /// Lets all clients send requests for `span`, and then finish what they began. Returns how often they completed
+    /// their sequence.
     pub fn run(&mut self, span: Duration) -> Outcome<u64> {
         let end = Instant::now() + span;
         for client in &mut self.clients {
@@ -75,7 +75,7 @@ impl Swarm {
     }
 }
 
-/// Notes which clients have something to read.
+/// Finds which clients have something to read.
 fn wait(clients: &[Client], ready: &mut Vec<bool>) -> Outcome<()> {
     let mut polled: Vec<PollFd<'_>> =
         clients.iter().map(|client| PollFd::new(&client.stream, PollFlags::IN)).collect();
@@ -92,11 +92,11 @@ impl Client {
         self.is_idle = false;
         self.out.clear();
         self.talk.ask(&mut self.out);
-        // A request is far smaller than the buffer of a socket, which is empty now.
+        // A request is far smaller than the socket buffer, which is empty now.
         Ok(self.stream.write_all(&self.out)?)
     }
 
-    /// Reads; true if the answer is complete.
+    /// Reads; returns true if the response is complete.
     fn answered(&mut self) -> Outcome<bool> {
         let room = self.read.get_mut(self.len..).filter(|room| !room.is_empty());
         let room = room.ok_or_else(|| Failure::new("an answer is too long"))?;

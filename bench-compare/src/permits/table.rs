@@ -6,16 +6,16 @@ use super::rivals::Rival;
 use crate::machine::Fact;
 use crate::turn::{Turn, cpu_us, rate, with_spread};
 
-/// One load, measured.
+/// The measurements of one load.
 #[derive(Debug)]
 pub struct Line {
     /// What was done.
     pub name: &'static str,
     /// The unit of its rates.
     pub unit: &'static str,
-    /// What is aimed at.
+    /// The target.
     pub aim: &'static str,
-    /// Each side's rounds; the first side is ours.
+    /// Each side's rounds; the first side is Paceline.
     pub sides: Vec<(Rival, Vec<Turn>)>,
 }
 

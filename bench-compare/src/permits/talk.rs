@@ -1,6 +1,6 @@
-//! What clients say: requests made beforehand, and answers that are checked and otherwise ignored.
+//! The requests of clients: prepared in advance. Responses are checked and otherwise ignored.
 //!
-//! Knows as much HTTP and RESP as it takes to find the end of an answer; gRPC is in `grpc`.
+//! Knows the part of HTTP and RESP that is needed to find the end of a response; gRPC is in `grpc`.
 
 use super::grpc::{self, Streams};
 use super::rivals::Running;
@@ -9,11 +9,10 @@ use crate::failure::{Failure, Outcome};
 /// The length of a session's text.
 const SESSION_LEN: usize = 34;
 
-/// What stands for the name of a permit in a request.
+/// The placeholder for the name of a permit in a request.
 const NAME: &[u8] = b"{permit}";
 
-/// A token bucket as it is usually written for Redis: exact, on the server's clock, and gone by itself
-/// once it is full again.
+/// The usual token bucket for Redis: exact, on the server's clock, and expired once it is full again.
 const BUCKET: &str = "\
 local now = redis.call('TIME')
 local us = now[1] * 1000000 + now[2]
@@ -27,7 +26,7 @@ redis.call('HSET', KEYS[1], 'tokens', tostring(tokens), 'at', tostring(us))
 redis.call('PEXPIRE', KEYS[1], math.ceil(burst / rate * 1000))
 return given";
 
-/// A place among so many, with a lease, as it is usually written for Redis.
+/// The usual semaphore with a lease for Redis.
 const TAKE: &str = "\
 local now = redis.call('TIME')
 local ms = now[1] * 1000 + math.floor(now[2] / 1000)
@@ -38,12 +37,12 @@ if redis.call('ZCARD', KEYS[1]) < tonumber(ARGV[1]) then
 end
 return 0";
 
-/// Unlocking as Redis' own documentation has it: only by who locked.
+/// Unlocking as in the documentation of Redis: only the owner can unlock.
 const UNLOCK: &str = "\
 if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
 return 0";
 
-/// How answers end.
+/// The protocol, which decides how a response ends.
 #[derive(Debug, Clone)]
 enum Wire {
     Http,
@@ -51,16 +50,16 @@ enum Wire {
     Grpc(Streams),
 }
 
-/// One request, and what its answer must have.
+/// One request, and what its response must contain.
 #[derive(Debug, Clone)]
 struct Step {
     text: Vec<u8>,
-    /// Where in the request the name of the permit goes.
+    /// Where in the request the name of the permit is inserted.
     name_at: Option<usize>,
     expects: &'static str,
 }
 
-/// What one client says, over and over.
+/// The requests of one client, repeated.
 #[derive(Debug, Clone)]
 pub struct Talk {
     wire: Wire,
@@ -91,7 +90,7 @@ impl Talk {
         out.extend_from_slice(&step.text[at + NAME.len()..]);
     }
 
-    /// Reads the answer if it is there; how many bytes it has.
+    /// Reads the response if it is complete; returns its length.
     pub fn take(&mut self, bytes: &[u8]) -> Outcome<Option<usize>> {
         let len = match self.wire {
             Wire::Http => http_len(bytes)?,
@@ -124,7 +123,7 @@ impl Talk {
         Ok(Some(bytes.len()))
     }
 
-    /// Whether the answer that was read was the last of what the client does.
+    /// Whether the last response completed the client's sequence.
     pub fn is_whole(&self) -> bool {
         self.at == 0
     }
@@ -134,7 +133,7 @@ fn find(bytes: &[u8], part: &[u8]) -> Option<usize> {
     bytes.windows(part.len()).position(|window| window == part)
 }
 
-/// The length of an HTTP answer, once its head is there.
+/// The length of an HTTP response, once its head has arrived.
 fn http_len(bytes: &[u8]) -> Outcome<Option<usize>> {
     let Some(head) = find(bytes, b"\r\n\r\n") else { return Ok(None) };
     let head_text = String::from_utf8_lossy(&bytes[..head]);
@@ -150,7 +149,7 @@ fn http_len(bytes: &[u8]) -> Outcome<Option<usize>> {
     Ok(Some(head + 4 + length))
 }
 
-/// The length of a RESP answer that is one line, which all answers here are.
+/// The length of a RESP response of one line, as all responses here are.
 fn resp_len(bytes: &[u8]) -> Option<usize> {
     find(bytes, b"\r\n").map(|at| at + 2)
 }
@@ -175,20 +174,20 @@ fn resp(words: &[&str]) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// Paceline: a permit, given back.
+/// Paceline: a permit, then its release.
 pub fn permit(_: &Running) -> Outcome<Talk> {
     let path = "/v1/permits/{permit}";
     let ask = http("POST", "/v1/permits", "{}");
     Ok(Talk::new(Wire::Http, vec![(ask, " 201 "), (http("DELETE", path, ""), " 204 ")]))
 }
 
-/// Paceline: a permit that is settled as it is given.
+/// Paceline: a permit that is settled as soon as it is granted.
 pub fn permit_once(_: &Running) -> Outcome<Talk> {
     Ok(Talk::new(Wire::Http, vec![(http("POST", "/v1/permits", "{\"once\":true}"), "HTTP/1.1 20")]))
 }
 
-/// Paceline: a lock of a session with a lease, each client its own. Up to 60 s it is written, longer ones are
-/// synced.
+/// Paceline: a lock of a session with a lease, one for each client. For leases up to 60 s the lock is written; for
+/// longer ones it is synced.
 pub fn lock(server: &Running, number: usize, lease: &str) -> Outcome<Talk> {
     let body = format!("{{\"lease\":\"{lease}\"}}");
     let answer = server.call(&http("POST", "/v1/sessions", &body))?;
@@ -200,7 +199,7 @@ pub fn lock(server: &Running, number: usize, lease: &str) -> Outcome<Talk> {
     Ok(Talk::new(Wire::Http, vec![(lock, "\"fencing\""), (unlock, " 204 ")]))
 }
 
-/// Loads a script; its digest.
+/// Loads a script; returns its digest.
 fn load(server: &Running, script: &str) -> Outcome<String> {
     let answer = server.call(&resp(&["SCRIPT", "LOAD", script]))?;
     let digest = answer.lines().nth(1).filter(|line| line.len() == 40);
@@ -214,7 +213,7 @@ pub fn bucket(server: &Running, _: usize) -> Outcome<Talk> {
     Ok(Talk::new(Wire::Resp, vec![(ask, ":1\r\n")]))
 }
 
-/// Redis: a place among so many, given back.
+/// Redis: a slot of a semaphore, then its release.
 pub fn semaphore(server: &Running, number: usize) -> Outcome<Talk> {
     let (digest, member) = (load(server, TAKE)?, format!("client-{number}"));
     let take = resp(&["EVALSHA", &digest, "1", "places", "1000", "30000", &member]);
@@ -222,7 +221,7 @@ pub fn semaphore(server: &Running, number: usize) -> Outcome<Talk> {
     Ok(Talk::new(Wire::Resp, vec![(take, ":1\r\n"), (give, ":1\r\n")]))
 }
 
-/// Redis: a lock with a lease, each client its own.
+/// Redis: a lock with a lease, one for each client.
 pub fn redis_lock(server: &Running, number: usize) -> Outcome<Talk> {
     let (digest, name) = (load(server, UNLOCK)?, format!("lock-{number}"));
     let owner = format!("{:032x}", number + 1);
@@ -231,7 +230,7 @@ pub fn redis_lock(server: &Running, number: usize) -> Outcome<Talk> {
     Ok(Talk::new(Wire::Resp, vec![(lock, "+OK\r\n"), (unlock, ":1\r\n")]))
 }
 
-/// etcd: a lock as its own library does it, a key with a lease that is put if it is not there.
+/// etcd: a lock as in its own library, a key with a lease that is put if it does not exist.
 pub fn etcd_lock(server: &Running, number: usize) -> Outcome<Talk> {
     use grpc::{bytes_field, number_field};
     let granted = server.call(&http("POST", "/v3/lease/grant", "{\"TTL\":\"600\"}"))?;
@@ -239,7 +238,7 @@ pub fn etcd_lock(server: &Running, number: usize) -> Outcome<Talk> {
     let lease = lease.and_then(|lease| lease.parse::<u64>().ok());
     let lease = lease.ok_or_else(|| Failure::new(format!("no lease in {granted}")))?;
     let key = format!("lock-{number}");
-    // That the key was created at revision 0 means that it is not there.
+    // A create revision of 0 means that the key does not exist.
     let (created, absent) = (number_field(2, 1), number_field(5, 0));
     let compare = [created, bytes_field(3, key.as_bytes()), absent].concat();
     let put = [bytes_field(1, key.as_bytes()), number_field(3, lease)].concat();

@@ -1,8 +1,8 @@
 //! Claims among more and more resources and waiters.
 //!
-//! A step settles a random request that runs, with all that follows from it, and submits a new one.
-//! As many wait as there are resources. Steps are long enough for the machine to do something else in
-//! between, so they are told in CPU time.
+//! A step settles a random running request, with everything that follows from it, and submits a new one. As many
+//! requests wait as there are resources. Steps are long enough for the machine to do other work in between, so the
+//! report gives CPU time.
 
 use super::engine::{Chance, engine, owns, prepare_all};
 use super::resources::{Resources, Shape, leaf, star};
@@ -19,20 +19,20 @@ const SIZES: [usize; 3] = [100, 10_000, 100_000];
 /// Steps in one round.
 const STEPS: usize = 1_000;
 
-/// Slots of the pool that has a maximum.
+/// Slots of the pool with a maximum.
 const SLOTS: u32 = 64;
 
 const fn load(name: &'static str, operation: &'static str) -> Load {
     Load { name, operation, of: "waiters", unit: Unit::Nanoseconds }
 }
 
-/// One way to claim, and what is measured of it.
+/// One kind of claims, and what is measured of it.
 struct Way {
     step: Load,
     worst: [Load; 2],
     shape: Shape,
     slots: Option<u32>,
-    /// Whether each request belongs to one of many sessions, so that it may be in its own way.
+    /// Whether each request belongs to one of many sessions, so that it may conflict with its own session.
     sessions: bool,
 }
 
@@ -161,11 +161,11 @@ impl World {
         })
     }
 
-    /// Submits requests until as many wait as should.
+    /// Submits requests until enough of them wait.
     fn fill(&mut self) -> Outcome<()> {
         while self.waiting < self.size {
             let mut request = self.request();
-            // Most are left without a session, because it takes so long with one.
+            // Most requests get no session, because submitting takes very long with one.
             request.session = request.session.filter(|_| self.chance.percent(10));
             let prepared = prepare(&self.engine.snapshot(), request)?;
             self.submit(prepared)?;
@@ -200,7 +200,7 @@ impl World {
         self.take_effects()
     }
 
-    /// Submits a request. If it is in its session's own way it is gone.
+    /// Submits a request. A request that conflicts with its own session is refused and dropped.
     fn submit(&mut self, prepared: Prepared) -> Outcome<()> {
         self.now.0 += 1_000;
         let (engine, now) = (&mut self.engine, self.now);
@@ -221,6 +221,8 @@ impl World {
                     self.running.push(id);
                     self.waiting -= 1;
                 }
+                // It waited in a circle of sessions.
+                Effect::Refuse { .. } if self.sessions => self.waiting -= 1,
                 other => return Err(format!("unexpected: {other:?}").into()),
             }
         }
@@ -243,7 +245,7 @@ impl World {
     }
 }
 
-/// All wait below a root that somebody holds; then it is freed.
+/// All requests wait below a root that one request holds; then that request is settled.
 fn release(bench: &mut Bench, size: usize) -> Outcome<()> {
     let config = Config { resources: star(size), pools: default_pool(None)?, ..Config::default() };
     let mut engine = engine(config)?;

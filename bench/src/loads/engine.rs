@@ -1,5 +1,5 @@
-//! What the loads of the engine share: an engine with a configuration, requests, and a repeatable
-//! source of chance.
+//! What the loads of the engine share: an engine with a configuration, requests, and a repeatable source of random
+//! numbers.
 
 use crate::Outcome;
 use paceline_engine::{Config, Engine, Outcome as Submitted, Plan, Prepared, prepare};
@@ -22,14 +22,14 @@ pub fn request(attributes: &[(&str, &str)]) -> Outcome<Request> {
     Ok(Request::new(all))
 }
 
-/// The requests, prepared for the engine as it is.
+/// The requests, prepared for the current state of the engine.
 pub fn prepare_all(engine: &Engine, requests: Vec<Request>) -> Outcome<Vec<Prepared>> {
     let snapshot = engine.snapshot();
     let prepared = requests.into_iter().map(|request| prepare(&snapshot, request));
     Ok(prepared.collect::<Result<_, _>>()?)
 }
 
-/// Nobody owns a lock: no request here requires one.
+/// No session owns a lock: no request here requires one.
 pub fn owns(_: SessionId, _: &str) -> bool {
     false
 }
@@ -48,11 +48,11 @@ pub fn submit_to_start(engine: &mut Engine, now: Time, prepared: Prepared) -> Ou
     }
 }
 
-/// Chance, the same on every run.
+/// Random numbers, the same on every run.
 pub struct Chance(UuidSource);
 
 impl Chance {
-    /// From a number.
+    /// A source with this seed.
     pub fn new(seed: u64) -> Self {
         Self(UuidSource::from_number(seed))
     }
@@ -62,12 +62,12 @@ impl Chance {
         (self.0.next_u64() % count.max(1) as u64) as usize
     }
 
-    /// True in so many cases of a hundred.
+    /// True in `percent` of a hundred cases.
     pub fn percent(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
 
-    /// One of these.
+    /// A random element.
     pub fn one<'a, T>(&mut self, of: &'a [T]) -> &'a T {
         &of[self.below(of.len())]
     }

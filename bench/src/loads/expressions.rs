@@ -10,7 +10,7 @@ use paceline_types::{Attributes, CheckpointId, Name, PoolId, Priority, Span, Tim
 use std::hint::black_box;
 use std::time::Duration;
 
-/// Headers of the request; the one that is asked for comes last.
+/// Headers of the request; the expression reads the last one.
 const SIZES: [usize; 3] = [1, 10, 100];
 
 /// Evaluations in one round.

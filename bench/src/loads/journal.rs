@@ -11,7 +11,7 @@ const SIZES: [usize; 3] = [100, 1_000, 100_000];
 /// Bytes of bodies in one round.
 const BYTES: usize = 1_000_000;
 
-/// Bytes framed before they are appended together, as the host does when it is busy.
+/// Bytes that are framed before they are appended together, as the host does under load.
 const BATCH: usize = 64 << 10;
 
 const FRAME: Load = Load {
@@ -81,7 +81,7 @@ fn append(log: &mut dyn Log, body: &[u8]) -> Outcome<(Duration, usize)> {
     Ok((taken, BYTES))
 }
 
-/// A directory that goes away with this value.
+/// A directory that is removed on drop.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -96,7 +96,7 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         let path: &Path = &self.0;
-        // What is left behind is small and in the temporary directory.
+        // If this fails, the remaining files are small and in the temporary directory.
         let _ = std::fs::remove_dir_all(path);
     }
 }

@@ -1,8 +1,8 @@
 //! One checkpoint with a counter for each of more and more keys.
 //!
-//! One engine grows through all sizes, and every call on the way is timed: the worst of them is the
-//! one in which a table was made larger. At each size the memory is read and random live keys are
-//! used. At the end all keys have recovered, and the sweep takes them away.
+//! One engine grows through all sizes, and every call is timed. The slowest is the one in which a table grew. At each
+//! size the memory is read and random live keys are used. At the end all keys have recovered, and the sweep removes
+//! them.
 
 use super::engine::{Chance, engine, prepare_all, submit_and_settle, submit_to_start};
 use crate::Outcome;
@@ -24,7 +24,7 @@ const REQUESTS: usize = 10_000;
 /// Requests that are prepared together.
 const BATCH: usize = 250;
 
-/// With fewer keys the pages of everything else would be counted for them.
+/// With fewer keys, unrelated pages would distort the result.
 const BYTES_OF: usize = 1_000_000;
 
 const ID: CheckpointId = CheckpointId(1);
@@ -33,7 +33,7 @@ const ID: CheckpointId = CheckpointId(1);
 struct Loads {
     locked: Load,
     whole: Load,
-    /// Of the first checkpoint alone: memory that it has given back hides what a second one takes.
+    /// Only for the first checkpoint: memory that it has freed hides what a second one takes.
     bytes: Option<Load>,
     most: Load,
     worst: [Load; 2],
@@ -91,7 +91,7 @@ impl Loads {
 
 /// Runs the loads.
 pub fn run(bench: &mut Bench) -> Outcome<()> {
-    // One in ten minutes: no key recovers before the clock is put forward. The burst is never spent.
+    // One in ten minutes: no key recovers before the clock is advanced. The burst is never used up.
     let rate = Limit::Rate { count: 1, per: Span::from_secs(600), burst: 4_000_000 };
     for (loads, limit) in [(RATE, rate), (CONCURRENCY, Limit::Concurrency(1_000))] {
         if bench.wants(&loads.all()) {
@@ -104,7 +104,7 @@ pub fn run(bench: &mut Bench) -> Outcome<()> {
 }
 
 fn grow(bench: &mut Bench, loads: &Loads, limit: Limit) -> Outcome<World> {
-    // What one batch takes is given back for the next, before the memory is read.
+    // Memory for one batch is freed for the next one before the memory is read.
     World::new(limit)?.grow_to(SIZES[1])?;
     let mut world = World::new(limit)?;
     for size in SIZES.into_iter().chain(bench.big.then_some(BIG)) {
@@ -128,7 +128,7 @@ struct World {
     keys: usize,
     chance: Chance,
     calls: Calls,
-    /// Resident memory before there were any keys.
+    /// Resident memory before there were keys.
     before: f64,
 }
 
@@ -143,7 +143,7 @@ impl World {
         Ok(Self { engine, now: Time(1), keys: 0, chance, calls, before: resident()? })
     }
 
-    /// Adds keys until there are so many, timing every call.
+    /// Adds keys up to `size`, and times every call.
     fn grow_to(&mut self, size: usize) -> Outcome<()> {
         while self.keys < size {
             let end = (self.keys + BATCH).min(size);
@@ -159,7 +159,7 @@ impl World {
         self.check_keys(size)
     }
 
-    /// Makes sure that every key has a counter.
+    /// Checks that every key has a counter.
     fn check_keys(&self, size: usize) -> Outcome<()> {
         let stats = self.engine.checkpoints().stats(ID).ok_or("no checkpoint")?;
         match stats.keys == size as u64 && stats.overflowed == 0 {
@@ -208,12 +208,12 @@ impl World {
         Ok((all, REQUESTS))
     }
 
-    /// Requests of one batch, of random live keys.
+    /// Requests of one batch, with random live keys.
     fn requests(&mut self) -> Outcome<Vec<Request>> {
         (0..BATCH).map(|_| request(self.chance.below(self.keys))).collect()
     }
 
-    /// Puts the clock forward and makes calls until the sweep has taken all other keys away.
+    /// Advances the clock and makes calls until the sweep has removed all other keys.
     fn recover(&mut self) -> Outcome<()> {
         self.calls = Calls::new();
         self.now = self.now.plus(Span::from_secs(10_000 * 86_400));
@@ -240,7 +240,7 @@ fn request(key: usize) -> Outcome<Request> {
     Ok(Request::new(attributes))
 }
 
-/// Bytes of this process that are in memory.
+/// Resident memory of this process in bytes.
 fn resident() -> Outcome<f64> {
     let text = std::fs::read_to_string("/proc/self/statm")?;
     let pages: f64 = text.split_whitespace().nth(1).ok_or("statm has no second number")?.parse()?;

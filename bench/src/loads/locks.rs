@@ -1,4 +1,4 @@
-//! Locks among more and more others, and lines of more and more waiters.
+//! Locks among more and more others, and queues of more and more waiters.
 
 use crate::Outcome;
 use crate::measure::{Bench, Load, Unit, time};

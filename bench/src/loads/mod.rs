@@ -1,4 +1,4 @@
-//! The loads, by what they ask of which crate.
+//! The loads, by crate and operation.
 
 mod claims;
 mod engine;
@@ -22,9 +22,9 @@ mod world;
 use crate::Outcome;
 use crate::measure::Bench;
 
-/// Runs those that were asked for.
+/// Runs the selected loads.
 pub fn all(bench: &mut Bench) -> Outcome<()> {
-    // First, because memory that other loads have given back would hide what keys take.
+    // This comes first, because memory that other loads have freed would hide what keys take.
     keys::run(bench)?;
     rules::run(bench)?;
     expressions::run(bench)?;

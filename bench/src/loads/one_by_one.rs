@@ -1,4 +1,4 @@
-//! The plain way to match rules, to compare with: every rule in turn, its patterns compiled before.
+//! The plain way to match rules, for comparison: every rule in turn, with patterns compiled in advance.
 
 use crate::Outcome;
 use paceline_expr::{Counter, Expr, Input, Kind, Scope, compile};
@@ -24,7 +24,7 @@ enum Matcher {
 }
 
 impl OneByOne {
-    /// Compiles each pattern for itself.
+    /// Compiles each pattern separately.
     pub fn new(rules: &[Rule]) -> Outcome<Self> {
         let one = |rule: &Rule| -> Outcome<Tried> {
             let matcher = |criterion: &paceline_rules::Criterion| {
@@ -49,7 +49,7 @@ impl OneByOne {
         Ok(Self(rules.iter().map(one).collect::<Outcome<_>>()?))
     }
 
-    /// What the rules say of a request.
+    /// The decision of the rules for a request.
     pub fn decide(&self, attributes: &Attributes) -> Verdict {
         let (mut priority, mut rejected) = (Priority::START, None);
         for rule in &self.0 {
@@ -91,7 +91,7 @@ fn regex(pattern: &str, nocase: bool) -> Outcome<Regex> {
     Ok(RegexBuilder::new(pattern).case_insensitive(nocase).build()?)
 }
 
-/// The rules here use no other sign than `*`. At an end it is left out, which is much faster.
+/// The rules here use no other wildcard than `*`. At either end it is omitted, which is much faster.
 fn glob(pattern: &str) -> String {
     let middle = pattern.trim_matches('*');
     let parts: Vec<_> = middle.split('*').map(regex::escape).collect();
@@ -100,7 +100,7 @@ fn glob(pattern: &str) -> String {
     format!("(?s){begin}{}{end}", parts.join(".*"))
 }
 
-/// A request at a rule.
+/// A request that a rule is matched against.
 pub struct Asking<'a> {
     /// Its attributes.
     pub attributes: &'a Attributes,

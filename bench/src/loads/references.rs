@@ -9,7 +9,7 @@ use std::time::Duration;
 
 const SIZES: [usize; 3] = [10, 1_000, 10_000];
 
-/// Most transactions before the set is made short again.
+/// Maximum transactions before the set is made short again.
 const STEPS_MAX: usize = 50;
 
 const GROW: Load = Load {
@@ -38,7 +38,7 @@ fn fill(world: &mut World, size: usize) -> Outcome<()> {
     uuids.sort_unstable();
     let set = Datum::from_sorted(uuids.iter().map(|uuid| Atom::Uuid(*uuid)).collect());
     let owner = world.database.fresh_uuid();
-    // Parts live by being referred to, so they and the set must come in one transaction.
+    // Parts exist only while they are referred to, so they and the set must be created in one transaction.
     let label = |uuid: &Uuid| format!(r#""{uuid}":{{"label":"part"}}"#);
     let labels: Vec<String> = uuids.iter().map(label).collect();
     let mut text = Vec::new();
@@ -60,7 +60,7 @@ fn grow(world: &mut World, steps: usize) -> Outcome<(Duration, usize)> {
              "mutations": [["parts", "insert", ["named-uuid", "new"]]]}]"#,
     )?;
     let (mut total, mut count) = (Duration::ZERO, 0);
-    // Enough for a steady figure where one takes a microsecond, not too much where it takes 100.
+    // Enough for a steady figure if one takes a microsecond, and not too many if it takes 100.
     while count < 1_000 && total < Duration::from_millis(60) {
         let (taken, changes) = time(|| -> Outcome<Vec<_>> {
             (0..steps).map(|_| Ok(world.execute(&operations)?.1)).collect()

@@ -1,10 +1,10 @@
-//! Disks, the zpools on them, and the datasets in those: as a tree, or as the graph it really is.
+//! Disks, the zpools on them, and the datasets in those: as a tree, or as the graph that they really are.
 
 use super::engine::Chance;
 use paceline_claims::{Resource, ResourceId};
 use paceline_types::{Attributes, Claim, Mode, Request};
 
-/// How resources hang together.
+/// How resources are connected.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
     /// Every resource has one parent at most.
@@ -22,7 +22,7 @@ pub struct Resources {
 }
 
 impl Resources {
-    /// So many: one of a hundred is a disk, five are zpools, the others datasets.
+    /// `count` resources: of a hundred, one is a disk, five are zpools, and the others are datasets.
     pub fn new(count: usize, shape: Shape, chance: &mut Chance) -> Self {
         let (disks, zpools) = ((count / 100).max(1), (count / 20).max(2));
         let mut resources = Self { all: vec![], disks, zpools };
@@ -50,7 +50,7 @@ impl Resources {
             let parents = if is_graph { 2 + at % 3 } else { 1 };
             return (format!("zpool:tank{at}"), some(parents, 0, self.disks));
         }
-        // Every third dataset hangs below another dataset.
+        // Every third dataset is below another dataset.
         let first = self.disks + self.zpools;
         if at.is_multiple_of(3) && at > first {
             return (format!("dataset:{at}"), some(1, first, at - first));
@@ -59,8 +59,8 @@ impl Resources {
         (format!("dataset:{at}"), some(parents, self.disks, self.zpools))
     }
 
-    /// A request that claims at random: datasets nearly always, else a zpool, rarely a disk; one of
-    /// five shared, one of ten with two claims.
+    /// A request with random claims: nearly always datasets, else a zpool, rarely a disk. One claim of five is
+    /// shared, and one request of ten has two claims.
     pub fn request(&self, chance: &mut Chance) -> Request {
         let mut request = Request::new(Attributes::new());
         for _ in 0..if chance.percent(10) { 2 } else { 1 } {
@@ -89,7 +89,7 @@ pub fn star(count: usize) -> Vec<Resource> {
     (0..=count).map(one).collect()
 }
 
-/// The name of a resource of a star; 0 is the one in the middle.
+/// The name of a resource of a star; 0 is the centre.
 pub fn leaf(at: usize) -> String {
     format!("dataset:{at}")
 }

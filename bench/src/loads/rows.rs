@@ -8,7 +8,7 @@ use std::time::Duration;
 
 const SIZES: [usize; 3] = [100, 1_000, 100_000];
 
-/// Operations in one round, where rounds are not bound by the table's size.
+/// Operations in one round, if the table's size does not limit it.
 const STEPS: usize = 2_000;
 
 const INSERT: Load = Load {
@@ -52,7 +52,7 @@ pub fn run(bench: &mut Bench) -> Outcome<()> {
     Ok(())
 }
 
-/// Inserts a tenth of the table at a time and takes it back, so that the size stays.
+/// Inserts a tenth of the table at a time and deletes it again, so that the size stays.
 fn insert(world: &mut World) -> Outcome<(Duration, usize)> {
     let piece = (world.rows.len() / 10).clamp(1, STEPS);
     let transactions: Vec<Vec<Json>> = (0..piece)

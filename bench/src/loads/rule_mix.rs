@@ -1,17 +1,17 @@
-//! Rules as people write them, and requests that some of them match.
+//! Typical rules, and requests that some of them match.
 //!
-//! Of twenty rules in a row, eight are exact, five globs, five regular expressions or several criteria
-//! at once; some ignore case, one has a condition. The last three match very many requests.
+//! Of twenty rules in a row, eight are exact, five are globs, and five are regular expressions or several criteria at
+//! once. Some ignore case, and one has a condition. The last three match very many requests.
 
 use super::engine::{Chance, request};
 use crate::Outcome;
 use paceline_rules::Rule;
 use paceline_types::Request;
 
-/// Tables that statements and rules name.
+/// Tables that occur in statements and rules.
 const TABLES: usize = 5_000;
 
-/// So many rules.
+/// `count` rules.
 pub fn rules(count: usize) -> Outcome<Vec<Rule>> {
     let last = [
         "text regex ^(begin|commit|rollback)$ raise 30 continue",
@@ -46,7 +46,7 @@ fn one(at: usize) -> String {
     }
 }
 
-/// So many requests, each with another text.
+/// `count` requests, each with a different text.
 pub fn requests(count: usize) -> Outcome<Vec<Request>> {
     let mut chance = Chance::new(17);
     (0..count).map(|number| one_request(&mut chance, number)).collect()

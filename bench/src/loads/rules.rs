@@ -1,4 +1,4 @@
-//! Requests through more and more rules, and the same rules tried one by one.
+//! Requests against more and more rules, and the same rules tried one by one.
 
 use super::engine::{engine, owns, prepare_all};
 use super::one_by_one::{Asking, NoNames, OneByOne};
@@ -13,10 +13,10 @@ use std::time::Duration;
 
 const SIZES: [usize; 3] = [10, 1_000, 10_000];
 
-/// Requests, each with another text.
+/// Requests, each with a different text.
 const REQUESTS: usize = 20_000;
 
-/// Requests that are prepared together, so that they are still near when they are submitted.
+/// Requests that are prepared together, so that they are still in the cache when they are submitted.
 const BATCH: usize = 250;
 
 /// Rules that one round of one-by-one matching tries.
@@ -87,7 +87,7 @@ fn whole(engine: &mut Engine, requests: &[Request]) -> Outcome<(Duration, usize)
 
 type Half = (Duration, usize);
 
-/// Preparing, and the rest.
+/// Times preparing and submitting separately.
 fn halves(engine: &mut Engine, requests: &[Request]) -> Outcome<(Half, Half)> {
     let (mut first, mut second) = (Duration::ZERO, Duration::ZERO);
     for batch in requests.chunks(BATCH) {
@@ -103,7 +103,7 @@ fn halves(engine: &mut Engine, requests: &[Request]) -> Outcome<(Half, Half)> {
     Ok(((first, requests.len()), (second, requests.len())))
 }
 
-/// Submits and settles a request. One in a great many is rejected by a rule.
+/// Submits and settles a request. Very few requests are rejected by a rule.
 fn go_through(engine: &mut Engine, prepared: Prepared) -> Outcome<()> {
     match black_box(engine.submit(Time(1), prepared, &owns)) {
         (id, Submitted::Started) if engine.settle(Time(1), id) => Ok(()),
@@ -124,7 +124,7 @@ fn counting(mut rules: Vec<Rule>) -> Outcome<Engine> {
     engine(Config { rules, ..Config::default() })
 }
 
-/// Tries the rules one by one, having made sure that the verdicts are the same.
+/// Tries the rules one by one, after checking that the verdicts are the same.
 fn plain(bench: &mut Bench, rules: &[Rule], requests: &[Request]) -> Outcome<()> {
     let compiled = Ruleset::compile(rules, &NoNames)?;
     let one_by_one = OneByOne::new(rules)?;
@@ -144,7 +144,7 @@ fn plain(bench: &mut Bench, rules: &[Rule], requests: &[Request]) -> Outcome<()>
     })
 }
 
-/// What an engine with these rules says of a request.
+/// The verdict of an engine with these rules for a request.
 fn verdict(rules: &Ruleset, request: &Request) -> Outcome<Verdict> {
     let attributes = &request.attributes;
     let asking = Asking { attributes, priority: Priority::START };

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 const SIZES: [usize; 3] = [1_000, 100_000, 1_000_000];
 
-/// First writes that are timed after a snapshot; each goes to another place.
+/// Writes that are timed after a snapshot; each is the first one in its place.
 const WRITES: usize = 200;
 
 const TAKE: Load =

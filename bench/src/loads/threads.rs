@@ -1,5 +1,5 @@
-//! More and more threads on one engine behind a mutex, as the host has it: a request is prepared
-//! outside, and the clock is read inside.
+//! More and more threads on one engine behind a mutex, as in the host: a request is prepared outside the lock, and
+//! the clock is read inside.
 
 use super::engine::{Chance, engine, owns, request};
 use super::rule_mix;
@@ -67,7 +67,7 @@ pub fn run(bench: &mut Bench) -> Outcome<()> {
     Ok(())
 }
 
-/// The engine as the host keeps it.
+/// The engine as the host holds it.
 struct Host {
     begin: Instant,
     engine: Mutex<Engine>,
@@ -88,7 +88,7 @@ impl Host {
         work(&mut engine, Time(now))
     }
 
-    /// Asks a few times before it sleeps, as the host does.
+    /// Tries a few times before it sleeps, as the host does.
     fn locked(&self) -> MutexGuard<'_, Engine> {
         for round in 0..7 {
             if let Ok(engine) = self.engine.try_lock() {
@@ -104,7 +104,7 @@ impl Host {
     }
 }
 
-/// What one thread or all of them saw.
+/// The measurements of one thread, or of all of them.
 struct Seen {
     admit: Histogram,
     settle: Histogram,
@@ -117,7 +117,7 @@ impl Seen {
     }
 }
 
-/// One round of all threads: what they saw, and nanoseconds for one request of all.
+/// One round of all threads: their measurements, and nanoseconds for one request over all threads.
 fn round(host: &Host, requests: &[Request], threads: usize) -> Outcome<(Seen, f64)> {
     let begin = Instant::now();
     let seen: Vec<_> = std::thread::scope(|scope| {
@@ -147,7 +147,7 @@ fn one_thread<'a>(host: &Host, requests: impl Iterator<Item = &'a Request>) -> O
     let mut seen = Seen::new();
     for (number, request) in requests.enumerate() {
         let request = request.clone();
-        // Reading the clock in between would count for the pair: each request tells one or the other.
+        // Reading the clock in between would add to the time of the pair, so each request measures one or the other.
         let is_pair = number.is_multiple_of(2);
         let begin = Instant::now();
         let id = host.admit(&snapshot, request)?;
@@ -167,7 +167,7 @@ fn one_thread<'a>(host: &Host, requests: impl Iterator<Item = &'a Request>) -> O
     Ok(seen)
 }
 
-/// Ten rules, and one checkpoint with a counter for each user that never refuses.
+/// Ten rules, and one checkpoint that never refuses, with a counter for each user.
 fn limited() -> Outcome<Engine> {
     let limit = Limit::Rate { count: 1_000_000, per: Span::from_secs(1), burst: 1_000_000 };
     let mut spec = Spec::new(CheckpointId(1), "per-user", At::Frontend("api".into()), limit);

@@ -1,4 +1,4 @@
-//! Updates for monitors: one text for each group of clients that ask for the same.
+//! Updates for monitors: one text for each group of clients with equal monitors.
 
 use super::world::{World, execute, operations};
 use crate::Outcome;
@@ -51,7 +51,7 @@ pub fn run(bench: &mut Bench) -> Outcome<()> {
     Ok(())
 }
 
-/// What a transaction changed that touched the first `rows` rows.
+/// The changes of a transaction that touched the first `rows` rows.
 fn change(world: &mut World, rows: usize) -> Outcome<Arc<Changes>> {
     let operations = operations(&format!(
         r#"[{{"op": "mutate", "table": "Row", "where": [["number", "<", {rows}]],

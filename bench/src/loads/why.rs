@@ -1,4 +1,4 @@
-//! Why one of more and more waiters waits.
+//! The time to explain why one of more and more waiters waits.
 
 use super::engine::{Chance, engine, owns, request};
 use crate::Outcome;
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 const SIZES: [usize; 3] = [100, 1_000, 100_000];
 
-/// Answers in one round.
+/// Explanations in one round.
 const TIMES: usize = 500;
 
 const RATE: Load = Load {
@@ -60,13 +60,13 @@ pub fn run(bench: &mut Bench) -> Outcome<()> {
     Ok(())
 }
 
-/// An engine and who waits in it.
+/// An engine and its waiters.
 struct Queue {
     engine: Engine,
     waiters: Vec<RequestId>,
 }
 
-/// Submits the same request until so many of them wait.
+/// Submits the same request until `size` of them wait.
 fn queue(request: &Request, config: Config, size: usize) -> Outcome<Queue> {
     let mut queue = Queue { engine: engine(config)?, waiters: vec![] };
     for at in 0..=size {
@@ -89,7 +89,7 @@ fn ask(queue: &Queue, right: impl Fn(&WaitsFor) -> bool) -> Outcome<(Duration, u
         why.is_some_and(|why| right(&why.waits_for) && !why.ahead.is_empty())
     };
     let (taken, all) = time(|| {
-        // The first waiter of a rate's queue has nobody ahead of it.
+        // The first waiter of a rate's queue has no request ahead of it.
         ids.iter().filter(|id| answer(id)).count() >= TIMES - TIMES / 10
     });
     if all { Ok((taken, TIMES)) } else { Err("a waiter waits for something else".into()) }
@@ -115,7 +115,7 @@ fn resource_config() -> Outcome<Config> {
     Ok(Config { resources: vec![disk], pools: default_pool(None)?, ..Config::default() })
 }
 
-/// The default pool with so many slots, and room for a million waiters.
+/// The default pool with this many slots, and room for a million waiters.
 pub fn default_pool(slots: Option<u32>) -> Outcome<PoolSet> {
     let queue = QueueBounds { len_max: 1_000_000, delay_max: None };
     let pool = PoolSpec { threads_max: slots, queue, ..PoolSpec::default_pool() };

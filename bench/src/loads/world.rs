@@ -1,5 +1,4 @@
-//! The database the loads of `tables` work on: a table of plain rows with a unique name each, and
-//! one row that refers to parts.
+//! The database for the loads of `tables`: a table of plain rows with unique names, and one row that refers to parts.
 
 use crate::Outcome;
 use paceline_tables::json::{self, Json};
@@ -20,14 +19,14 @@ const SCHEMA: &str = r#"{"name": "Bench", "tables": {
             "key": {"type": "uuid", "refTable": "Part"}, "min": 0, "max": "unlimited"}}}},
     "Part": {"columns": {"label": {"type": "string"}}}}}"#;
 
-/// Nesting of the JSON texts here.
+/// Maximum nesting of the JSON texts here.
 pub const DEPTH_MAX: usize = 32;
 
 /// A database and the UUIDs of its plain rows.
 pub struct World {
     /// The database.
     pub database: Database,
-    /// The rows, in the order they were made.
+    /// The rows, in the order of their creation.
     pub rows: Vec<Uuid>,
 }
 
@@ -38,7 +37,7 @@ impl World {
         let mut database = Database::new(schema, UuidSource::from_number(1));
         let table = table(&database, "Row")?;
         let rows: Vec<Uuid> = (0..count).map(|_| database.fresh_uuid()).collect();
-        // Rows are loaded as the server loads its own, without JSON.
+        // Rows are loaded as the server loads its own database, without JSON.
         for (piece, uuids) in rows.chunks(10_000).enumerate() {
             let row = |(at, uuid): (usize, &Uuid)| {
                 let number = piece * 10_000 + at;
@@ -56,7 +55,7 @@ impl World {
         Ok(Self { database, rows })
     }
 
-    /// `count` transactions, each of which sets the number of another row by its UUID. With another
+    /// `count` transactions, each of which sets the number of a different row, which it finds by UUID. With another
     /// `round` they set other numbers, so that every one of them changes something.
     pub fn updates(&self, count: usize, round: usize) -> Outcome<Vec<Vec<Json>>> {
         let update = |at: usize| {
@@ -76,7 +75,7 @@ impl World {
     }
 }
 
-/// What a transaction answered and changed.
+/// The results and the changes of a transaction.
 pub type Answer = (Vec<OpResult>, Option<Arc<Changes>>);
 
 /// Runs a transaction, which must succeed.
@@ -112,7 +111,7 @@ pub fn operations(text: &str) -> Outcome<Vec<Json>> {
     }
 }
 
-/// Repeatable places spread over `count`.
+/// Repeatable positions spread over `count`.
 pub fn spread(count: usize, at: usize) -> usize {
     at.wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as usize) % count.max(1)
 }

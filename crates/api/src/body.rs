@@ -23,13 +23,14 @@ use tokio::time::timeout;
 /// Bytes of each body that do not count: most bodies have fewer.
 const FREE_BYTES: usize = 16 << 10;
 
-/// What a body takes of the bytes that all may take.
+/// The share of a body in the bytes that all bodies may take.
 pub(crate) type Share = Turn<Arc<Turns>>;
 
-/// How many times the longest body of JSON is read on before a body that is too long is given up.
+/// How many times the length of the longest JSON body is read and discarded before a body that is too long is
+/// given up.
 const IGNORED_MAX: usize = 8;
 
-/// How long a pause ends the reading of a body that is too long.
+/// A pause of this length ends the reading of a body that is too long.
 const IGNORED_PAUSE_MAX: Duration = Duration::from_millis(100);
 
 /// The bytes that all bodies may take.
@@ -50,7 +51,7 @@ impl FromRequest<Shared> for Members {
     }
 }
 
-/// The members of a body that is a JSON object; none of them if there is no body.
+/// The members of a body that is a JSON object; no members if there is no body.
 pub(crate) async fn members(
     app: &App,
     identity: &Identity,
@@ -68,7 +69,7 @@ pub(crate) async fn members(
     Members::of(value)
 }
 
-/// A body that is a text of the configuration. It counts until the share is dropped.
+/// A body that is a configuration text. It counts until the share is dropped.
 pub(crate) async fn toml(
     app: &App,
     identity: &Identity,
@@ -95,8 +96,9 @@ fn check_media_type(headers: &HeaderMap, expected: &[&str]) -> Result<(), Proble
     Err(Problem::media_type(&expected.join(" or "), &shown(found)).hint(hint.unwrap_or_default()))
 }
 
-/// The whole body. What is too long, or finds no room, is read on for a while without being kept, because a client that
-/// still sends may not look for the answer; what says that it is longer than that is not read at all.
+/// The whole body. A body that is too long, or finds no room, is read further for a while and discarded,
+/// because a client that still sends may not read the answer. A body whose announced length exceeds that is not
+/// read at all.
 async fn read(
     mut body: Body,
     limits: &Limits,
@@ -136,7 +138,7 @@ async fn read(
     refused.map_or(Ok(bytes), Err)
 }
 
-/// Keeps a piece, and counts what that takes.
+/// Keeps a piece, and counts its bytes.
 fn keep(
     bytes: &mut Vec<u8>,
     data: &[u8],
@@ -165,16 +167,16 @@ fn too_slow() -> Problem {
     Problem::bad_request("the body arrived too slowly")
 }
 
-/// Why a body does not go on.
+/// Why a body does not continue.
 enum Stopped {
     Paused,
     Failed(Problem),
 }
 
-/// The next piece of a body; none at its end.
+/// The next piece of a body; `None` at its end.
 async fn next(body: &mut Body, pause_max: Duration) -> Result<Option<Bytes>, Stopped> {
     loop {
-        // A small body comes with its head, and then there is nothing to wait for.
+        // A small body arrives with its head, so there is nothing to wait for.
         if body.is_end_stream() {
             return Ok(None);
         }
@@ -184,7 +186,7 @@ async fn next(body: &mut Body, pause_max: Duration) -> Result<Option<Bytes>, Sto
         let frame = frame.map_err(|error| {
             Stopped::Failed(Problem::bad_request(format!("the body did not arrive: {error}")))
         })?;
-        // What is no data are trailers, which mean nothing here.
+        // Frames that are not data are trailers, which are ignored.
         if let Ok(data) = frame.into_data() {
             return Ok(Some(data));
         }
@@ -203,7 +205,7 @@ mod tests {
     use std::pin::Pin;
     use std::task::{Context, Poll, Waker};
 
-    /// A body of so many pieces of 8 KiB whose end never arrives.
+    /// A body of this many pieces of 8 KiB whose end never arrives.
     struct Endless(usize);
 
     impl hyper::body::Body for Endless {
@@ -225,7 +227,7 @@ mod tests {
         Identity { name, role: Role::Viewer, host, granted: None, is_owner }
     }
 
-    /// D1: bodies that do not end take no more than a part of what there is for each user, whatever others send.
+    /// D1: bodies that do not end take at most each user's part of the bytes, whatever other users send.
     #[test]
     fn unfinished_bodies_are_bounded_for_each_user_and_together_d1() {
         let (_runtime, app) = app_for_tests();
@@ -237,7 +239,7 @@ mod tests {
         let mut kept = Vec::new();
         let mut most = |identity: &Identity| {
             let before = app.bodies.count();
-            // Each is all but a piece of the longest body.
+            // Each body is one piece shorter than the longest allowed.
             kept.extend((0..200).map(|_| begun(&app, identity, 127)));
             app.bodies.count() - before
         };
@@ -253,7 +255,7 @@ mod tests {
         assert_eq!(app.bodies.count(), 0);
     }
 
-    /// A body that was read as far as it goes.
+    /// A body that was read as far as it has arrived.
     fn begun<'a>(
         app: &'a App,
         identity: &Identity,
@@ -262,7 +264,7 @@ mod tests {
         let (identity, body) = (identity.clone(), Body::new(Endless(pieces)));
         let mut reading: Pin<Box<dyn Future<Output = ()> + 'a>> =
             Box::pin(async move { drop(members(app, &identity, &HeaderMap::new(), body).await) });
-        // It may only be its turn to let others run.
+        // The task may only have yielded.
         for _ in 0..10 {
             let polled = reading.as_mut().poll(&mut Context::from_waker(Waker::noop()));
             assert!(polled.is_pending());

@@ -6,31 +6,25 @@
 use crate::identity::Identity;
 use crate::objects::own_problem;
 use crate::respond::{Answer, Problem, ok, shown};
-use crate::{Shared, body, query};
+use crate::turns::wait;
+use crate::{Shared, body, large, query};
 use axum::body::Body;
 use axum::extract::{Extension, State};
-use axum::http::header::CONTENT_TYPE;
-use axum::http::{HeaderMap, Uri};
-use axum::response::IntoResponse as _;
-use paceline_config::{Applied, Change, ChangeOp, ConfigError, Document, How, Others, Warning};
+use axum::http::{HeaderMap, HeaderValue, Uri};
+use paceline_config::{
+    Applied, Change, ChangeOp, ConfigError, Document, How, Others, Place, Warning,
+};
 use paceline_host::{Author, Hosted, own};
-use paceline_tables::{Error, tag};
+use paceline_tables::{Error, Snapshot, tag};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// What takes much memory or time, such as reading a long text or copying a database, is done so often
-/// at a time; others wait for their turn.
-static PLACES: Semaphore = Semaphore::const_new(2);
+/// The media type of a configuration.
+const TOML: HeaderValue = HeaderValue::from_static("application/toml");
 
-/// How long an answer waits for the HTTP door to open what the text says.
+/// How long an answer waits for the HTTP door to apply the text.
 const DOOR_WAIT: Duration = Duration::from_secs(2);
-
-/// Waits for a place for large work.
-pub(crate) async fn place() -> Result<SemaphorePermit<'static>, Problem> {
-    PLACES.acquire().await.map_err(|_| Problem::internal("no places for large work"))
-}
 
 /// The daemon's own database.
 pub(crate) fn own_database(app: &Shared) -> Result<Arc<Hosted>, Problem> {
@@ -43,10 +37,10 @@ const FILE: &str = "api";
 /// Longest name of a file.
 const FILE_BYTES_MAX: usize = 255;
 
-/// How many objects a text may delete unless more are allowed.
+/// How many objects a text may delete by default.
 const DELETIONS_MAX: u64 = 5;
 
-/// What a text is applied with.
+/// The parameters of an apply.
 struct Asked {
     dry_run: bool,
     strict: bool,
@@ -81,15 +75,22 @@ pub(crate) async fn apply(
     body: Body,
 ) -> Answer {
     let asked = Asked::read(&uri)?;
-    // The place is taken last, so that a slow client keeps no other one from it. The text counts until it is applied.
+    // The place is taken last, so that a slow client does not block others. The text counts until it is
+    // applied.
     let (text, _share) = body::toml(&app, &identity, &headers, body).await?;
-    let _place = place().await?;
+    let _place = wait(&app.answers.working, &identity).await;
     let database = own_database(&app)?;
-    // A long text takes a while, which others must not feel.
+    // A long text takes a while, so it is applied where it does not delay other tasks.
     let told = tokio::task::block_in_place(|| {
         let (document, warnings) = read(&text, &asked, &database)?;
         let mut told = make(&database, &document, &identity, &asked)?;
-        told.extend(warnings.iter().map(|text| json!({ "op": "warning", "message": text })));
+        told.extend(warnings.iter().map(|warning| {
+            let mut told = json!({ "op": "warning", "message": warning.to_string() });
+            if let Some(Place { line, column }) = warning.place {
+                (told["line"], told["column"]) = (line.into(), column.into());
+            }
+            told
+        }));
         Ok::<_, Problem>(told)
     })?;
     if !asked.dry_run {
@@ -99,7 +100,7 @@ pub(crate) async fn apply(
     ok(&Value::Array(told))
 }
 
-/// The name of a file, if there is one.
+/// The name of the file, if the query gives one.
 fn file(uri: &Uri) -> Result<Option<String>, Problem> {
     match query::text(uri, "file")? {
         Some(file) if file.is_empty() || file.len() > FILE_BYTES_MAX || file.contains('\0') => Err(
@@ -109,7 +110,7 @@ fn file(uri: &Uri) -> Result<Option<String>, Problem> {
     }
 }
 
-/// Where the text was read, so that relative names of files in it mean something.
+/// The directory where the text was read, which relative file names in it refer to.
 fn directory(uri: &Uri) -> Result<Option<String>, Problem> {
     match query::text(uri, "directory")? {
         Some(directory) if !directory.starts_with('/') || directory.contains('\0') => {
@@ -122,19 +123,20 @@ fn directory(uri: &Uri) -> Result<Option<String>, Problem> {
     }
 }
 
-/// The text as a document, and what is doubtful about it.
+/// The text as a document, and its warnings.
 fn read(
     text: &str,
     asked: &Asked,
     database: &Arc<Hosted>,
-) -> Result<(Document, Vec<String>), Problem> {
+) -> Result<(Document, Vec<Warning>), Problem> {
     if text.trim().is_empty() {
         // It is what a program that failed writes, and would delete everything.
-        let hint = "if it shall delete what an earlier text made, put a comment in it";
+        let hint = "to delete everything that an earlier text made, leave only a comment in it";
         let (message, hint) = ("there is nothing in the text".into(), Some(hint.into()));
         return Err(wrong(&[ConfigError { file: 0, line: 1, column: 1, message, hint }]));
     }
-    let document = paceline_config::parse(text).map_err(|errors| wrong(&errors))?;
+    let rest = "the rest is checked when these errors are corrected";
+    let document = paceline_config::parse(text).map_err(|errors| wrong(&errors).hint(rest))?;
     let document = match &asked.directory {
         Some(directory) => document.within(directory),
         None => document,
@@ -146,8 +148,7 @@ fn read(
     // A warning about an object of another file is reported only if it is new.
     let known = database.warnings();
     let is_ours = |warning: &Warning| warning.file.is_some() || !known.contains(&warning.text);
-    let warnings = warnings.into_iter().filter(is_ours).map(|warning| warning.text);
-    let warnings: Vec<String> = warnings.collect();
+    let warnings: Vec<Warning> = warnings.into_iter().filter(is_ours).collect();
     match asked.strict && !warnings.is_empty() {
         true => Err(doubtful(&warnings)),
         false => Ok((document, warnings)),
@@ -155,18 +156,15 @@ fn read(
 }
 
 /// Warnings that the client takes for errors.
-fn doubtful(warnings: &[String]) -> Problem {
+fn doubtful(warnings: &[Warning]) -> Problem {
     let each = warnings.iter().map(|warning| {
-        let (line, message) = match warning.strip_prefix("line ").and_then(|w| w.split_once(": ")) {
-            Some((line, message)) => (line.parse().unwrap_or(1), message),
-            None => (1_u32, warning.as_str()),
-        };
-        json!({ "line": line, "column": 1, "message": message })
+        let Place { line, column } = warning.place.unwrap_or(Place::START);
+        json!({ "line": line, "column": column, "message": warning.text })
     });
     Problem::configuration(each.collect()).hint("warnings are errors because of strict")
 }
 
-/// Makes the database say what the file says, or only finds out whether that would work.
+/// Makes the database match the file, or only checks whether that would work.
 fn make(
     database: &Arc<Hosted>,
     document: &Document,
@@ -189,7 +187,7 @@ fn make(
     told
 }
 
-/// That nothing of another file is taken, and not more deleted than was said.
+/// Checks that no object of another file is taken over, and that no more are deleted than allowed.
 fn allowed(applied: &Applied, asked: &Asked) -> Result<(), Problem> {
     if !applied.conflicts.is_empty() {
         return Err(wrong(&applied.conflicts));
@@ -235,7 +233,7 @@ fn describe(change: &Change) -> Value {
     described
 }
 
-/// What is wrong with a text.
+/// The errors of a text.
 fn wrong(errors: &[ConfigError]) -> Problem {
     let each = errors.iter().map(|error| {
         let mut told = json!({
@@ -249,8 +247,8 @@ fn wrong(errors: &[ConfigError]) -> Problem {
     Problem::configuration(each.collect())
 }
 
-/// A file that is right by itself does not fit the rest of the database: where it says what does not
-/// fit, if that is in the file.
+/// The error for a file that is valid by itself but does not fit the rest of the database, with the place in
+/// the file, if it is there.
 fn refused(document: &Document, error: &Error) -> Problem {
     let problem = own_problem(error);
     let Some(violation) = error.violation.as_ref().filter(|_| error.tag != tag::PERMISSION) else {
@@ -269,16 +267,19 @@ fn refused(document: &Document, error: &Error) -> Problem {
 }
 
 /// `GET /v1/config`
-pub(crate) async fn export(State(app): State<Shared>, uri: Uri) -> Answer {
+pub(crate) async fn export(
+    State(app): State<Shared>,
+    Extension(identity): Extension<Identity>,
+    uri: Uri,
+) -> Answer {
     let file = file(&uri)?;
-    let _place = place().await?;
     let database = own_database(&app)?;
-    let text = tokio::task::block_in_place(|| {
-        database.written().map(|rows| match &file {
+    let rows = async { database.written().map_err(|error| own_problem(&error)) };
+    let write = |rows: Snapshot, text: &mut large::Text| {
+        text.plain(&match &file {
             Some(file) => paceline_config::export_of(&rows, file),
             None => paceline_config::export(&rows),
         })
-    });
-    let text = text.map_err(|error| own_problem(&error))?;
-    Ok(([(CONTENT_TYPE, "application/toml")], text).into_response())
+    };
+    large::text_of_rows(&app, &identity, TOML, rows, write).await
 }

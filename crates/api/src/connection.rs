@@ -1,32 +1,31 @@
 //! One connection: where it comes from, what is bound to it, and its timeouts.
 //!
-//! The HTTP library has one timer for the head of a request, which also runs while a kept-alive connection is idle.
-//! Here these are two. A head that has begun must arrive within its time. An idle connection is closed after a longer
-//! time (over TCP, where anybody may connect, only once it has sent a request). A connection with bound sessions is
-//! never closed for being idle, because its end is what ends them.
+//! The HTTP library has one timer for the head of a request, which also runs while a kept-alive connection is
+//! idle. Here these are two. A head that has begun must arrive within its time. An idle connection is closed
+//! after a longer time (over TCP, where any client may connect, only once it has sent a request). A connection
+//! with bound sessions is never closed for being idle, because its end is what ends them.
 //!
 //! A connection can be sealed, so that a client can let its children inherit it. From then on the daemon discards
 //! everything it receives on that connection and waits only for its end.
 
+use crate::large::FREE_BYTES;
 use crate::limits::Limits;
+use crate::socket::Socket;
 use hyper::rt::{Sleep, Timer};
+use paceline_host::registry::Asker;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::sync::Semaphore;
 
-/// How many bytes of a sealed connection are discarded before a pause, which is more than a socket buffers,
-/// and how long the pause is. A child that writes without end uses little processor time.
+/// How many bytes of a sealed connection are discarded before a pause (more than a socket buffers), and how
+/// long the pause is. So a child that writes without end uses little processor time.
 const SEALED_BYTES: usize = 256 << 10;
 const SEALED_PAUSE: Duration = Duration::from_millis(100);
-
-/// An answer of more bytes is large.
-const LARGE_BYTES_MIN: u64 = 1 << 20;
 
 /// Where a connection comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +37,7 @@ pub(crate) enum Origin {
         /// Its name.
         user: Arc<str>,
     },
-    /// Someone at this address.
+    /// A client at this address.
     Tcp(SocketAddr),
 }
 
@@ -46,24 +45,24 @@ pub(crate) enum Origin {
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) origin: Origin,
-    /// The process at the other end of a unix socket, where it can be seen from here.
+    /// The process at the other end of a unix socket, if it is visible from here.
     pub(crate) pid: Option<u32>,
+    /// Its socket, as long as that is open.
+    socket: OnceLock<Weak<Socket>>,
     began: Instant,
-    /// Nanoseconds from `began` to the first byte of a request whose head is not complete; 0 if none.
+    /// Nanoseconds from `began` to the first byte of a request whose head is not complete; 0 if there is none.
     head_began: AtomicU64,
-    /// Whether the head of any request was complete.
+    /// Whether the head of a request was ever complete.
     has_asked: AtomicBool,
     /// Reads and writes that moved bytes.
     moved: AtomicU64,
-    /// Nanoseconds from `began` to when the answer must be sent; 0 if there is no hurry.
+    /// Nanoseconds from `began` to when the answer must be sent; 0 if there is no deadline.
     answer_due: AtomicU64,
     /// Sessions that end with the connection.
     bound: Mutex<Vec<String>>,
     bound_count: AtomicUsize,
-    /// Whether no more requests are taken from it.
+    /// Whether it accepts no more requests.
     is_sealed: AtomicBool,
-    /// Closed when the connection has ended.
-    pub(crate) over: Semaphore,
 }
 
 impl Connection {
@@ -71,6 +70,7 @@ impl Connection {
         Arc::new(Self {
             origin,
             pid,
+            socket: OnceLock::new(),
             began: Instant::now(),
             head_began: AtomicU64::new(0),
             has_asked: AtomicBool::new(false),
@@ -79,11 +79,16 @@ impl Connection {
             bound: Mutex::default(),
             bound_count: AtomicUsize::new(0),
             is_sealed: AtomicBool::new(false),
-            over: Semaphore::new(0),
         })
     }
 
-    /// The sessions bound to it, to be changed by `change`.
+    /// Sets its socket.
+    pub(crate) fn has_socket(&self, socket: &Arc<Socket>) {
+        // A connection has only one socket.
+        let _ = self.socket.set(Arc::downgrade(socket));
+    }
+
+    /// Calls `change` with the sessions bound to it.
     pub(crate) fn change_bound<T>(&self, change: impl FnOnce(&mut Vec<String>) -> T) -> T {
         let mut bound = self.bound();
         let value = change(&mut bound);
@@ -95,17 +100,17 @@ impl Connection {
         self.bound.lock().unwrap_or_else(paceline_host::broken)
     }
 
-    /// Takes no more requests from it.
+    /// Makes it accept no more requests.
     pub(crate) fn seal(&self) {
         self.is_sealed.store(true, Ordering::Relaxed);
     }
 
-    /// Whether no more requests are taken from it.
+    /// Whether it accepts no more requests.
     pub(crate) fn is_sealed(&self) -> bool {
         self.is_sealed.load(Ordering::Relaxed)
     }
 
-    /// Ends when no more requests are taken. It is looked at whenever the task of the connection runs.
+    /// Ends when it accepts no more requests. Checked whenever the task of the connection runs.
     pub(crate) async fn sealed(&self) {
         std::future::poll_fn(|_| match self.is_sealed() {
             true => Poll::Ready(()),
@@ -114,23 +119,24 @@ impl Connection {
         .await;
     }
 
-    /// The head of a request is complete, or its answer is ready: what comes next is another one.
+    /// Called when the head of a request is complete, or its answer is ready: the next bytes belong to another
+    /// request.
     pub(crate) fn head_done(&self) {
         self.head_began.store(0, Ordering::Relaxed);
         self.has_asked.store(true, Ordering::Relaxed);
     }
 
-    /// Until when the first head must be complete; none if it was, or if there is no hurry.
+    /// Until when the first head must be complete; `None` if it was, or if there is no deadline.
     fn first_due(&self, head_max: Duration) -> Option<Instant> {
         let is_hurried = matches!(self.origin, Origin::Tcp(_));
         let is_first = is_hurried && !self.has_asked.load(Ordering::Relaxed);
         is_first.then(|| self.began + head_max)
     }
 
-    /// An answer of so many bytes begins to be sent. A large one takes one of a few places, so the client
-    /// has only so long to read it.
+    /// Called when an answer of this many bytes begins to be sent. An answer that counts leaves less to others,
+    /// so the client has limited time to read it.
     pub(crate) fn answer_begins(&self, bytes: u64, limits: &Limits) {
-        let due = match bytes > LARGE_BYTES_MIN {
+        let due = match bytes > FREE_BYTES as u64 {
             true => {
                 let seconds = bytes / limits.large_bytes_per_second_min.max(1);
                 self.began.elapsed() + limits.large_max + Duration::from_secs(seconds)
@@ -141,7 +147,7 @@ impl Connection {
         self.answer_due.store(due, Ordering::Relaxed);
     }
 
-    /// When the answer must be sent, if there is such a time.
+    /// When the answer must be sent, if there is a deadline.
     fn answer_due(&self) -> Option<Instant> {
         match self.answer_due.load(Ordering::Relaxed) {
             0 => None,
@@ -158,7 +164,8 @@ impl Connection {
         self.moved.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Bytes came. Empty lines between two requests are ignored (RFC 9112, section 2.2), so they begin none.
+    /// Called when bytes arrive. Empty lines between two requests are ignored (RFC 9112, section 2.2), so they
+    /// begin none.
     fn bytes_came(&self, bytes: &[u8]) {
         if bytes.iter().all(|byte| matches!(byte, b'\r' | b'\n')) {
             return;
@@ -176,14 +183,21 @@ impl Connection {
     }
 }
 
-/// A stream that tells its connection when bytes come, and fails if the other end takes none for long.
+impl Asker for Connection {
+    fn has_left(&self) -> bool {
+        let socket = self.socket.get();
+        socket.is_some_and(|socket| socket.upgrade().is_none_or(|socket| socket.has_left()))
+    }
+}
+
+/// A stream that reports arriving bytes to its connection, and fails if the peer accepts none for long.
 pub(crate) struct Watched<S> {
     stream: S,
     connection: Arc<Connection>,
     write_pause_max: Duration,
-    /// Runs only while bytes wait that the other end does not take.
+    /// Runs only while bytes wait that the peer does not accept.
     stalled: Option<Pin<Box<tokio::time::Sleep>>>,
-    /// Runs only after much came on a sealed connection.
+    /// Runs only after many bytes arrived on a sealed connection.
     pause: Option<Pin<Box<tokio::time::Sleep>>>,
 }
 
@@ -193,7 +207,7 @@ impl<S> Watched<S> {
         Self { stream, connection, write_pause_max, stalled: None, pause: None }
     }
 
-    /// What became of a write, or that nothing has for too long.
+    /// The result of a write, or the timeout if nothing was written for too long.
     fn not_for_long(
         &mut self,
         written: Poll<io::Result<usize>>,
@@ -220,7 +234,7 @@ impl<S> Watched<S> {
 }
 
 impl<S: AsyncRead + Unpin> Watched<S> {
-    /// Drops what comes on a sealed connection; ready only when that ends.
+    /// Discards the bytes on a sealed connection; ready only when it ends.
     fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut space = [0; 4 << 10];
         loop {
@@ -293,7 +307,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
     }
 }
 
-/// The timer that the HTTP library asks while it waits for the head of a request.
+/// The timer that the HTTP library uses while it waits for the head of a request.
 pub(crate) struct HeadTimer {
     pub(crate) connection: Arc<Connection>,
     pub(crate) limits: Limits,
@@ -314,7 +328,7 @@ impl Timer for HeadTimer {
     }
 }
 
-/// Over when the head takes too long, or the connection has been idle too long.
+/// Ends when the head takes too long, or the connection has been idle too long.
 struct HeadSleep {
     sleep: Pin<Box<tokio::time::Sleep>>,
     connection: Arc<Connection>,
@@ -325,7 +339,7 @@ struct HeadSleep {
 impl Sleep for HeadSleep {}
 
 impl HeadSleep {
-    /// When to look again; none if the time is up.
+    /// When to check again; `None` if the time has expired.
     fn next(&self, now: Instant) -> Option<Instant> {
         if let Some(due) = self.connection.first_due(self.limits.head_max) {
             return (due > now).then_some(due);

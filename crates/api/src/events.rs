@@ -33,16 +33,16 @@ const ALIVE: Duration = Duration::from_secs(15);
 /// Bytes of events after which a piece ends.
 const PIECE_BYTES: usize = 16 << 10;
 
-/// Pieces that a client may be behind before it misses the oldest.
+/// How many pieces a client may lag behind before it misses the oldest.
 const PIECES_MAX: usize = 256;
 
 /// The time between two pieces that are not full.
 const PIECE_PAUSE: Duration = Duration::from_millis(10);
 
-/// Writes events for all who follow them, as long as there are any.
+/// Writes events for all followers, as long as there are any.
 pub(crate) struct Press {
     pieces: broadcast::Sender<Piece>,
-    /// There while a task waits for events.
+    /// `Some` while a task waits for events.
     sources: Mutex<Option<Sources>>,
 }
 
@@ -57,7 +57,7 @@ struct Piece {
     limited: Bytes,
 }
 
-/// Where events come from.
+/// The sources of events.
 struct Sources {
     control: Arc<Control>,
     keys: OpenKeys,
@@ -72,7 +72,7 @@ impl Press {
         Arc::new(Self { pieces: broadcast::channel(PIECES_MAX).0, sources: Mutex::default() })
     }
 
-    /// What is written from now on, and the number of its first event.
+    /// The pieces that are written from now on, and the number of the first event.
     fn follow(self: &Arc<Self>, app: &App) -> (broadcast::Receiver<Piece>, u64) {
         let mut state = self.sources();
         let sources = state.get_or_insert_with(|| {
@@ -81,19 +81,19 @@ impl Press {
             tokio::spawn(Arc::clone(self).run(woken));
             sources
         });
-        // What happened before is for clients that follow already.
+        // Earlier events are for clients that follow already.
         self.write(sources);
         (self.pieces.subscribe(), sources.written)
     }
 
-    /// Writes whenever something happened, until the last follower leaves.
+    /// Writes events as they happen, until the last follower leaves.
     async fn run(
         self: Arc<Self>,
         (mut requests, mut locks): (broadcast::Receiver<Event>, broadcast::Receiver<Notice>),
     ) {
         let mut due = Instant::now();
         loop {
-            // Only that something happened matters here: what it was is read from the sources.
+            // Only that an event happened matters here: the events are read from the sources.
             tokio::select! {
                 _ = requests.recv() => {}
                 _ = locks.recv() => {}
@@ -114,10 +114,10 @@ impl Press {
         }
     }
 
-    /// Writes what happened and was not written yet.
+    /// Writes the events that were not written yet.
     fn write(&self, sources: &mut Sources) {
         while let Some(piece) = sources.next_piece() {
-            // It fails if no client follows.
+            // This fails if no client follows.
             let _ = self.pieces.send(piece);
         }
     }
@@ -151,7 +151,7 @@ impl Sources {
             self.written += 1;
         }
         let (count, text) = (self.written - first, Bytes::from(text));
-        // Nearly always the two are the same text.
+        // The two are almost always the same text.
         let limited = limited.map_or_else(|| text.clone(), Bytes::from);
         (count > 0).then_some(Piece { first, count, text, limited })
     }
@@ -188,7 +188,7 @@ pub(crate) async fn follow(
     Extension(identity): Extension<Identity>,
 ) -> Result<Response, Problem> {
     let place = take(Arc::clone(&app.followers), &identity)?;
-    // Pieces wait where all share them, so only one is on its way to this client.
+    // Pieces wait where all followers share them, so only one is on its way to this client.
     let (sender, receiver) = mpsc::channel(1);
     let pieces = app.press.follow(&app);
     tokio::spawn(async move {
@@ -203,12 +203,12 @@ pub(crate) async fn follow(
     Ok((headers, Body::new(Stream { receiver })).into_response())
 }
 
-/// How many follow.
+/// The number of followers.
 pub(crate) fn followers(app: &App) -> usize {
     app.followers.count()
 }
 
-/// Waits until a role is revoked; for ever, if it cannot be.
+/// Waits until a role is revoked; forever, if it cannot be.
 async fn revoked(granted: Option<Arc<Granted>>) {
     match granted {
         Some(granted) => granted.revoked().await,
@@ -216,7 +216,7 @@ async fn revoked(granted: Option<Arc<Granted>>) {
     }
 }
 
-/// Passes on what happens until the client is gone or may not look any more.
+/// Passes on events until the client disconnects or its role is revoked.
 async fn pump(
     app: &App,
     (mut pieces, mut number): (broadcast::Receiver<Piece>, u64),
@@ -225,7 +225,7 @@ async fn pump(
 ) {
     let granted = &identity.granted;
     let mut next = Bytes::from_static(b": events of paceline\n\n");
-    // A token that ends with time is looked at before anything is sent.
+    // The expiry of a token is checked before anything is sent.
     while !granted.as_ref().is_some_and(|granted| granted.is_over())
         && sender.send(next).await.is_ok()
     {
@@ -240,7 +240,7 @@ async fn pump(
     }
 }
 
-/// The next piece that is still there; none if there are no more.
+/// The next piece that is still available; `None` if there are no more.
 async fn next_piece(pieces: &mut broadcast::Receiver<Piece>) -> Option<Piece> {
     loop {
         match pieces.recv().await {
@@ -251,7 +251,7 @@ async fn next_piece(pieces: &mut broadcast::Receiver<Piece>) -> Option<Piece> {
     }
 }
 
-/// A piece for a client that has read the events before `number`, after how many it missed.
+/// A piece for a client that has read the events before `number`, preceded by the number of events it missed.
 fn since(piece: &Piece, sees_all: bool, number: &mut u64) -> Bytes {
     let text = if sees_all { &piece.text } else { &piece.limited };
     let count = piece.first - *number;
@@ -325,8 +325,8 @@ mod tests {
     use crate::app_for_tests;
     use paceline_types::{Attributes, Request};
 
-    /// An event is written once however many follow, and in one piece with those that happened with it. A client
-    /// hears nothing of what happened before it came, and how much it missed.
+    /// An event is written once for all followers, in one piece with the events of the same time. A client
+    /// receives no event from before it followed, and the number of events it missed.
     #[test]
     fn all_followers_share_what_is_written() {
         let (_runtime, app) = app_for_tests();

@@ -1,8 +1,8 @@
-//! Who the caller is, and what it may do.
+//! Who the caller is, and its role.
 //!
-//! On the unix socket the kernel says who it is: the user who started the daemon and root are admin, others have the
-//! role of their row in the table User, or none. On TCP a bearer token says it. Both are checked for every request, so
-//! a revoked token is refused on an open connection too.
+//! On the unix socket the kernel identifies the caller: the user who started the daemon and root are admin,
+//! others have the role of their row in the table User, or none. On TCP a bearer token does. Both are checked
+//! for every request, so a revoked token is refused on an open connection too.
 
 use crate::App;
 use crate::connection::Origin;
@@ -17,24 +17,24 @@ use serde_json::json;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// Who asks.
+/// The caller.
 #[derive(Clone, Debug)]
 pub(crate) struct Identity {
     /// The name that requests carry as `user`.
     pub(crate) name: String,
-    /// What they may do.
+    /// The caller's role.
     pub(crate) role: Role,
-    /// Where they are, which requests carry as `host`.
+    /// The caller's machine, which requests carry as `host`.
     pub(crate) host: Cow<'static, str>,
-    /// What gave them the role, if that can be revoked.
+    /// The grant of the role, if that can be revoked.
     pub(crate) granted: Option<Arc<Granted>>,
-    /// Whether the kernel says that this is root or the user who runs the daemon.
+    /// Whether the kernel identifies the caller as root or the user who runs the daemon.
     pub(crate) is_owner: bool,
 }
 
 impl Identity {
-    /// Who sent a request with these headers from there; `what` it asks for is recorded if they may
-    /// do nothing at all.
+    /// The caller that sent a request with these headers from this origin. `what` it asks for is recorded if it
+    /// may do nothing at all.
     pub(crate) fn of(
         app: &App,
         origin: &Origin,
@@ -50,7 +50,8 @@ impl Identity {
                 role.map(|role| Self { name, role, host, granted, is_owner }).ok_or_else(|| {
                     access.refused(&format!("api:{user}@unix"), &what());
                     Problem::permission().hint(format!(
-                        "the user {user} has no role; an admin gives one with PUT /v1/users/{user}"
+                        "user {user} has no role here; an admin gives one with: paceline users set {user} \
+                         --role client"
                     ))
                 })
             }
@@ -69,12 +70,12 @@ impl Identity {
         }
     }
 
-    /// Who that is and from where, as logs and the table Lock show it.
+    /// The name and machine, as logs and the table Lock show them.
     pub(crate) fn title(&self) -> String {
         format!("api:{}@{}", self.name, self.host)
     }
 
-    /// That they may do `what`, which needs this role; a refusal is recorded.
+    /// Checks that the caller may do `what`, which needs this role; a refusal is recorded.
     pub(crate) fn require(
         &self,
         host: &Host,
@@ -91,7 +92,7 @@ impl Identity {
         )))
     }
 
-    /// That something of `owner` is theirs, or that they are at least operators.
+    /// Checks that an object of `owner` is the caller's, or that the caller is at least an operator.
     pub(crate) fn require_own(
         &self,
         host: &Host,
@@ -101,7 +102,7 @@ impl Identity {
         if owner == self.name { Ok(()) } else { self.require(host, Role::Operator, what) }
     }
 
-    /// Whether they may see the secret names of what belongs to `owner`.
+    /// Whether the caller may see the secret names of what belongs to `owner`.
     pub(crate) fn sees(&self, owner: &str) -> bool {
         owner == self.name || self.role >= Role::Operator
     }
@@ -148,7 +149,7 @@ mod tests {
             let found = (identity.name.as_str(), identity.role, &*identity.host);
             assert_eq!(found, (name, Role::Admin, "unix"));
         }
-        // A token is no way around it.
+        // A token does not change that.
         for headers in [HeaderMap::new(), headers("Bearer secret")] {
             let origin = Origin::Unix { uid: own + 4_000, user: "eve".into() };
             let refused = Identity::of(&app, &origin, &headers, &String::new).unwrap_err();

@@ -11,7 +11,7 @@ use std::fmt;
 ///
 /// # Errors
 ///
-/// When it is no JSON, an object has two members of one name, or a text has a NUL; the error says where.
+/// When it is not JSON, an object has two members of one name, or a text has a NUL; the error says where.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Value, serde_json::Error> {
     serde_json::from_slice::<Once>(bytes).map(|once| once.0)
 }

@@ -26,6 +26,7 @@ mod openapi;
 mod operation;
 mod path;
 mod permits;
+mod place;
 mod query;
 mod questions;
 mod reload;
@@ -39,6 +40,7 @@ mod sight;
 mod socket;
 mod status;
 mod token;
+mod tried;
 mod turns;
 
 pub use limits::Limits;
@@ -52,7 +54,7 @@ use respond::Problem;
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// What every handler works with.
+/// The state that all handlers share.
 pub(crate) struct App {
     pub(crate) host: Arc<Host>,
     pub(crate) wall: Arc<Wall>,
@@ -60,22 +62,24 @@ pub(crate) struct App {
     pub(crate) registry: Arc<Registry>,
     /// Places for clients that follow the events.
     pub(crate) followers: Arc<turns::Turns>,
-    /// What writes events for them.
+    /// Writes events for them.
     pub(crate) press: Arc<events::Press>,
+    /// Answers that are being made and sent.
+    pub(crate) answers: large::Answers,
     /// Bytes of bodies that are being read.
     pub(crate) bodies: Arc<turns::Turns>,
     /// The first token.
     pub(crate) first_token: token::First,
-    /// How the configuration's files were last read.
+    /// The result of the last reading of the configuration files.
     pub(crate) reload: Arc<Reload>,
-    /// What is doubtful about the options of the daemon.
+    /// Warnings about the options of the daemon.
     pub(crate) warnings: Vec<String>,
-    /// True when connections are to be closed.
+    /// Set to true when connections are to be closed.
     pub(crate) closing: watch::Sender<bool>,
 }
 
 impl App {
-    /// That the daemon does not end: else nothing new is taken.
+    /// Checks that the daemon does not shut down: otherwise nothing new is accepted.
     pub(crate) fn check_open(&self) -> Result<(), Problem> {
         match self.host.control().is_draining() {
             true => Err(Problem::ending()),
@@ -86,7 +90,7 @@ impl App {
     /// Waits until connections are to be closed.
     pub(crate) async fn closing(&self) {
         let mut closing = self.closing.subscribe();
-        // It fails only if nobody can say so any more.
+        // This fails only if the sender was dropped.
         drop(closing.wait_for(|closing| *closing).await);
     }
 }
@@ -94,7 +98,7 @@ impl App {
 /// The form in which handlers share it.
 pub(crate) type Shared = Arc<App>;
 
-/// Something to call parts of the door with: its first token is "secret".
+/// An app to test parts of the door with: its first token is "secret".
 #[cfg(test)]
 pub(crate) fn app_for_tests() -> (tokio::runtime::Runtime, Shared) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -112,6 +116,7 @@ pub(crate) fn app_for_tests() -> (tokio::runtime::Runtime, Shared) {
         limits,
         followers: Arc::new(turns::Turns::new("clients that follow events", 2)),
         press: events::Press::new(),
+        answers: large::Answers::new(&limits),
         bodies: body::bodies(&limits),
         first_token: token::First::new(std::path::PathBuf::new()),
         reload: Arc::default(),

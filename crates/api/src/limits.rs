@@ -7,25 +7,27 @@ use std::time::Duration;
 /// Bounds of the door. The defaults are the documented ones; tests reach them with smaller numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Connections at a time, on the unix socket and again on TCP, so that those without a token cannot
-    /// shut out those whom the kernel knows; one more is answered 503 and closed.
+    /// Connections at a time, on the unix socket and again on TCP, so that clients without a token cannot shut
+    /// out those that the kernel identifies. A further connection is answered 503 and closed.
     pub connections: Capacity,
-    /// How long a client may take to send the head of a request (promise D2); over TCP the first one must
-    /// be there so long after the connection was made.
+    /// How long a client may take to send the head of a request (promise D2). Over TCP the first one must
+    /// arrive within this time after the connection was made.
     pub head_max: Duration,
     /// How long a client may pause in the middle of a body (promise D2).
     pub body_pause_max: Duration,
     /// How long a client may take to send a body, beyond the time for its bytes.
     pub body_max: Duration,
-    /// How fast a client must send it.
+    /// The minimum rate at which a client must send it.
     pub body_bytes_per_second_min: u64,
     /// Bytes of all bodies that are being read, beyond the first 16 KiB of each (promise D1).
     pub bodies_bytes_max: usize,
-    /// How long a client may take none of the bytes that it has to be sent.
+    /// Bytes of all answers of more than 64 KiB and at most 1 MiB that are being sent (promise D1).
+    pub answers_bytes_max: usize,
+    /// How long a client may accept none of the bytes that are to be sent.
     pub write_pause_max: Duration,
-    /// How long a client may take to read an answer of more than 1 MiB, beyond the time for its bytes.
+    /// How long a client may take to read an answer of more than 64 KiB, beyond the time for its bytes.
     pub large_max: Duration,
-    /// How fast a client must read such an answer.
+    /// The minimum rate at which a client must read such an answer.
     pub large_bytes_per_second_min: u64,
     /// How long a connection without a bound session may be idle.
     pub idle_max: Duration,
@@ -50,6 +52,7 @@ impl Default for Limits {
             body_max: Duration::from_secs(30),
             body_bytes_per_second_min: 256 << 10,
             bodies_bytes_max: 128 << 20,
+            answers_bytes_max: 128 << 20,
             write_pause_max: Duration::from_secs(30),
             large_max: Duration::from_secs(30),
             large_bytes_per_second_min: 256 << 10,

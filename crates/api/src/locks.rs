@@ -2,7 +2,7 @@
 
 use crate::identity::{Identity, Role};
 use crate::respond::{Answer, Problem, ok, released};
-use crate::{Shared, body, large, query};
+use crate::{Shared, body, large, place, query};
 use axum::body::Body;
 use axum::extract::{Extension, Path, State};
 use axum::http::{HeaderMap, Uri};
@@ -27,18 +27,20 @@ pub(crate) async fn lock(
     let key = members.required_text("session")?;
     let steal = members.flag("steal")?.unwrap_or(false);
     let wait = members.span("wait")?.unwrap_or(Span::ZERO);
+    let place = place::read(&mut members)?;
     members.finish()?;
     app.check_open()?;
     let session = app.registry.session(&key)?;
     if steal {
         identity.require(&app.host, Role::Operator, || format!("steal {name}"))?;
     }
-    let asking = if steal { Asking::Steal } else { Asking::Wait(wait) };
+    let place = place.map(|place| place::of_lock(&identity.name, &place, &name));
+    let asking = if steal { Asking::Steal } else { Asking::Wait(wait, place) };
     let granted = identity.granted.as_deref();
     let locked = app.registry.lock(&session, &name, asking, granted, app.closing()).await?;
     ok(&match locked {
         (fencing, true) => json!({ "lock": name, "fencing": fencing }),
-        // The owner has lost it, and would own it again if the daemon was killed now.
+        // The owner has lost it, but would own it again if the daemon was killed now.
         (fencing, false) => json!({ "lock": name, "fencing": fencing, "written": false }),
     })
 }
@@ -71,9 +73,9 @@ pub(crate) async fn list(
     let first = query::text(&uri, "first")?.unwrap_or_default();
     let count = query::number(&uri, "count", LISTED_MAX, LISTED_MAX)?;
     let count = usize::try_from(count).unwrap_or(usize::MAX);
-    large::list(&identity, || {
+    large::list(&app, &identity, |text| {
         let locks = app.host.locking().shown_from(&first, count);
-        large::text(&locks.iter().map(describe).collect::<Value>())
+        text.json(&locks.iter().map(describe).collect::<Value>())
     })
     .await
 }

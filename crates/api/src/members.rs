@@ -1,7 +1,7 @@
 //! Members of a JSON object, taken one by one with their types, so that an error names the member.
 //!
-//! A member that is left in the end is unknown, and the error suggests what was probably meant. `null` means the same
-//! as a missing member, except where [`Members::given`] tells them apart.
+//! A member that is left in the end is unknown, and the error suggests what was probably meant. `null` means
+//! the same as a missing member, except where [`Members::given`] distinguishes them.
 
 use crate::respond::{Problem, shown};
 use paceline_types::{Span, nearest};
@@ -13,7 +13,7 @@ const MEMBERS_USUAL: usize = 12;
 /// The members of one object.
 #[derive(Debug)]
 pub(crate) struct Members {
-    /// Where the object stands in the body; empty for the body itself.
+    /// The path of the object in the body; empty for the body itself.
     place: String,
     left: Map<String, Value>,
     known: Vec<&'static str>,
@@ -40,32 +40,32 @@ impl Members {
         }
     }
 
-    /// Everything that is there, as one value: what two equal bodies have in common.
+    /// All members as one text, the same for two equal bodies.
     pub(crate) fn canonical(&self) -> String {
         Value::Object(self.left.clone()).to_string()
     }
 
-    /// Whether a member is there, also if it is `null`.
+    /// Whether a member is present, even if it is `null`.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.left.contains_key(name)
     }
 
-    /// Whether a member is there and is `null`.
+    /// Whether a member is present and `null`.
     pub(crate) fn is_null(&self, name: &str) -> bool {
         self.left.get(name).is_some_and(Value::is_null)
     }
 
-    /// A member, which stays there to be taken.
+    /// A member, without taking it.
     pub(crate) fn peek(&self, name: &str) -> Option<&Value> {
         self.left.get(name)
     }
 
-    /// The same, to be changed.
+    /// The same, mutable.
     pub(crate) fn peek_mut(&mut self, name: &str) -> Option<&mut Value> {
         self.left.get_mut(name)
     }
 
-    /// Takes a member, also if it is `null`.
+    /// Takes a member, even if it is `null`.
     pub(crate) fn given(&mut self, name: &'static str) -> Option<Value> {
         self.known.push(name);
         self.left.remove(name)
@@ -90,7 +90,7 @@ impl Members {
         }
     }
 
-    /// A text that must be there.
+    /// A required text.
     pub(crate) fn required_text(&mut self, name: &'static str) -> Result<String, Problem> {
         self.text(name)?.ok_or_else(|| {
             Problem::bad_request(format!("{}: expected a text, but it is missing", self.path(name)))
@@ -113,7 +113,7 @@ impl Members {
         number.map(Some).ok_or_else(|| self.wrong(name, "a whole number", &value))
     }
 
-    /// A length of time such as `"1.5s"`.
+    /// A duration such as `"1.5s"`.
     pub(crate) fn span(&mut self, name: &'static str) -> Result<Option<Span>, Problem> {
         let Some(text) = self.text(name)? else { return Ok(None) };
         let wrong = |error| {
@@ -173,7 +173,7 @@ impl Members {
         }
     }
 
-    /// That no unknown member is left.
+    /// Checks that no unknown member is left.
     pub(crate) fn finish(self) -> Result<(), Problem> {
         let Some(unknown) = self.left.keys().next() else { return Ok(()) };
         let path = shown(&self.path(unknown));
@@ -184,7 +184,7 @@ impl Members {
         Err(problem.hint(format!("known members: {}", self.known.join(", "))))
     }
 
-    /// Where a member stands in the body.
+    /// The path of a member in the body.
     pub(crate) fn path(&self, name: &str) -> String {
         match self.place.as_str() {
             "" => name.to_owned(),
@@ -192,7 +192,7 @@ impl Members {
         }
     }
 
-    /// The error that a member is something else.
+    /// The error that a member has the wrong type.
     pub(crate) fn wrong(&self, name: &str, expected: &str, found: &Value) -> Problem {
         let found = match found {
             Value::String(text) => format!("{:?}", shown(text)),

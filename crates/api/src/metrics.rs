@@ -6,11 +6,10 @@
 use crate::events::followers;
 use crate::identity::Identity;
 use crate::objects::{DEFAULT_POOL, Row, select_all};
-use crate::respond::Problem;
-use crate::{App, Shared};
+use crate::respond::Answer;
+use crate::{App, Shared, large};
 use axum::extract::{Extension, State};
-use axum::http::header::CONTENT_TYPE;
-use axum::response::{IntoResponse as _, Response};
+use axum::http::HeaderValue;
 use paceline_tables::value::{Atom, Datum};
 use paceline_types::PoolId;
 use std::fmt::Write as _;
@@ -64,6 +63,18 @@ const TABLES: [(&str, &[&str], &str, &[Figure]); 7] = [
                 "paceline_checkpoint_refused_total",
                 "counter",
                 "Requests that were refused.",
+            ),
+            (
+                "would_wait",
+                "paceline_checkpoint_would_wait_total",
+                "counter",
+                "Requests that passed in mode watch and would have waited in mode enforce.",
+            ),
+            (
+                "would_refuse",
+                "paceline_checkpoint_would_refuse_total",
+                "counter",
+                "Requests that passed in mode watch and would have been refused in mode enforce.",
             ),
             (
                 "queued",
@@ -189,8 +200,11 @@ const OWN: [Own; 8] = [
     ),
 ];
 
-/// How long before its end a token counts as one that expires soon: 14 days.
+/// How long before its expiry a token counts as expiring soon: 14 days.
 const SOON_MS: u64 = 14 * 86_400_000;
+
+/// The text format of Prometheus.
+const PROMETHEUS: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4");
 
 /// A column, its metric, the type and the meaning.
 type Figure = (&'static str, &'static str, &'static str, &'static str);
@@ -199,27 +213,40 @@ type Figure = (&'static str, &'static str, &'static str, &'static str);
 pub(crate) async fn metrics(
     State(app): State<Shared>,
     Extension(identity): Extension<Identity>,
-) -> Result<Response, Problem> {
-    let mut text = String::new();
-    own_figures(&app, &mut text);
-    for (table, keys, label, figures) in TABLES {
-        let mut rows = select_all(&app, &identity, table).await?;
-        if table == "Pool" {
-            add_default_pool(&app, &mut rows);
+) -> Answer {
+    let tables = async {
+        let mut tables = Vec::with_capacity(TABLES.len());
+        for (table, ..) in TABLES {
+            let mut rows = select_all(&app, &identity, table).await?;
+            if table == "Pool" {
+                add_default_pool(&app, &mut rows);
+            }
+            tables.push(rows);
         }
-        for (column, metric, kind, help) in figures {
+        Ok(tables)
+    };
+    let write = |tables: Vec<Vec<Row>>, text: &mut large::Text| text.plain(&page(&app, &tables));
+    large::text_of_rows(&app, &identity, PROMETHEUS, tables, write).await
+}
+
+/// All figures, with those of the rows of each table.
+fn page(app: &App, tables: &[Vec<Row>]) -> String {
+    let mut text = String::new();
+    own_figures(app, &mut text);
+    for ((_, keys, label, figures), rows) in TABLES.iter().zip(tables) {
+        for (column, metric, kind, help) in *figures {
             head(&mut text, metric, kind, help);
-            for row in &rows {
+            for row in rows {
                 let Some(value) = row.get(*column) else { continue };
                 let own = format!("{label}=\"{}\"", title(row, keys));
                 line(&mut text, metric, &own, value);
             }
         }
     }
-    Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response())
+    text
 }
 
-/// The default pool is always there, and has a row only if it is configured.
+/// Adds the default pool, which always exists, but has a row only if it is configured.
 fn add_default_pool(app: &App, rows: &mut Vec<Row>) {
     let name = Datum::One(Atom::string(DEFAULT_POOL));
     if rows.iter().any(|row| row.get("name") == Some(&name)) {
@@ -233,7 +260,7 @@ fn add_default_pool(app: &App, rows: &mut Vec<Row>) {
     rows.push(row.map(|(column, value)| (column.to_owned(), value)).collect());
 }
 
-/// Writes a figure, or one for each class of a map; none of what is not known yet.
+/// Writes a figure, or one for each class of a map; nothing for a value that is not known yet.
 fn line(text: &mut String, metric: &str, labels: &str, value: &Datum) {
     // Writing to a text cannot fail.
     if let Some(value) = value.single().and_then(number) {
@@ -247,7 +274,7 @@ fn line(text: &mut String, metric: &str, labels: &str, value: &Datum) {
     }
 }
 
-/// A number, or 1 for what is true.
+/// A number; 1 for true.
 const fn number(value: &Atom) -> Option<i64> {
     match value {
         Atom::Integer(number) => Some(*number),
@@ -256,7 +283,7 @@ const fn number(value: &Atom) -> Option<i64> {
     }
 }
 
-/// What a row is called, as the value of a label.
+/// The name of a row, as the value of a label.
 fn title(row: &Row, keys: &[&str]) -> String {
     let part = |key: &&str| match row.get(*key).and_then(Datum::single) {
         Some(Atom::Integer(number)) => number.to_string(),
@@ -319,7 +346,7 @@ fn head(text: &mut String, metric: &str, kind: &str, help: &str) {
     let _ = writeln!(text, "# HELP {metric} {help}\n# TYPE {metric} {kind}");
 }
 
-/// A label's value, with what would end it escaped.
+/// The value of a label, escaped.
 fn escaped(name: &str) -> String {
     name.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }

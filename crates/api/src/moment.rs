@@ -9,11 +9,11 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// How far the wall clock may seem to have moved before it is believed: reading two clocks one after
-/// the other takes a moment, and a time that is shown twice should be shown the same.
+/// How far the wall clock may seem to have moved before the change is accepted: the two clocks are not read at
+/// the same instant, and a time that is shown twice should be shown the same.
 const JITTER_US_MAX: u64 = 1_000;
 
-/// How the wall clock stands to the engine's.
+/// The offset of the wall clock to the engine's clock.
 #[derive(Debug)]
 pub(crate) struct Wall {
     clock: Clock,
@@ -72,8 +72,7 @@ pub(crate) fn rfc3339_of_ms(ms: u64) -> String {
     rfc3339(i64::try_from(ms).unwrap_or(i64::MAX).saturating_mul(1_000))
 }
 
-/// Microseconds since 1970 as text; what lies before is shown as 1970, what lies after the year 9999
-/// as its end.
+/// Microseconds since 1970 as text. Earlier times are shown as 1970, times after the year 9999 as its end.
 pub(crate) fn rfc3339(us: i64) -> String {
     const LAST: i64 = 253_402_300_799_999_999;
     let us = us.clamp(0, LAST);
@@ -81,7 +80,7 @@ pub(crate) fn rfc3339(us: i64) -> String {
     let (days, of_day) = (seconds / 86_400, seconds % 86_400);
     let (year, month, day) = civil(days);
     let (hour, minute, second) = (of_day / 3_600, of_day / 60 % 60, of_day % 60);
-    // Every permit tells two times, and formatting with widths takes ten times as long as this.
+    // Every permit contains two times, and formatting with widths takes ten times as long as this.
     let mut text = *b"0000-00-00T00:00:00.000000Z";
     let parts = [year, month, day, hour, minute, second, fraction];
     for (place, mut number) in PLACES.into_iter().zip(parts) {
@@ -93,7 +92,7 @@ pub(crate) fn rfc3339(us: i64) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// Where the digits of year, month, day, hour, minute, second and fraction stand.
+/// The positions of the digits of year, month, day, hour, minute, second and fraction.
 const PLACES: [Range<usize>; 7] = [0..4, 5..7, 8..10, 11..13, 14..16, 17..19, 20..26];
 
 #[cfg(test)]

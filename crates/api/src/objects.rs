@@ -32,46 +32,52 @@ use axum::http::{HeaderMap, StatusCode, Uri};
 use database::{edit, first_row, select_one};
 pub(crate) use database::{own_problem, select_all};
 use fields::{Reader, Reading};
-use paceline_catalogue::Kind;
+use paceline_catalogue::{CHECKPOINTS, Kind, RESOURCES};
 use paceline_tables::value::Datum;
 use paceline_tables::{Function, Test, Transaction};
+use paceline_types::nearest;
 pub(crate) use pool::DEFAULT as DEFAULT_POOL;
 use serde_json::{Map, Value, json};
 pub(crate) use values::Row;
-use values::{number, shown_one, text};
+use values::{number, shown_one, text, text_in};
 
 /// A kind of object.
 pub(crate) trait Object: Send + Sync + 'static {
-    /// What the catalogue says of it.
+    /// Its entry in the catalogue.
     const KIND: &'static Kind;
-    /// What the query of a `DELETE` may have.
+    /// The query parameters of a `DELETE`.
     const DELETE_QUERY: &'static [Parameter] = &[];
 
-    /// Reads the members that are no plain columns into columns of the row.
+    /// Reads the members that are not plain columns into columns of the row.
     fn read(_members: &mut Members, _reading: &Reading, _row: &mut Row) -> Result<(), Problem> {
         Ok(())
     }
 
-    /// Shows the columns that are no plain members.
+    /// Shows the columns that are not plain members.
     fn show(_row: &Row, _object: &mut Map<String, Value>) {}
+
+    /// What works but is probably a mistake about an object of this name.
+    fn doubt(_key: &str) -> Option<String> {
+        None
+    }
 
     /// The object of this name that is there without a row.
     fn without_row(_app: &App, _key: &str) -> Option<Value> {
         None
     }
 
-    /// That the object of this name may be deleted.
+    /// Checks that the object of this name may be deleted.
     fn check_delete(_key: &str) -> Result<(), Problem> {
         Ok(())
     }
 
-    /// Adds operations that delete what is part of the object.
+    /// Adds operations that delete the parts of the object.
     fn delete_parts(_key: &str, transaction: Transaction) -> Transaction {
         transaction
     }
 }
 
-/// The columns that tell the row of this key from all others.
+/// The columns that identify the row of this key.
 fn identity<O: Object>(key: &str) -> Result<Row, Problem> {
     let mut columns = Row::new();
     if O::KIND.id.is_empty() {
@@ -93,7 +99,7 @@ fn identity<O: Object>(key: &str) -> Result<Row, Problem> {
     Ok(columns)
 }
 
-/// The tests that rows with these values pass.
+/// The conditions that match rows with these values.
 fn tests_of(columns: &Row) -> impl Iterator<Item = Test<'_>> {
     columns.iter().map(|(column, value)| (column.as_str(), Function::Equal, value.clone()))
 }
@@ -131,8 +137,41 @@ fn describe<O: Object>(row: &Row) -> Value {
     Value::Object(object)
 }
 
-fn no_such<O: Object>(key: &str) -> Problem {
-    Problem::not_found(format!("there is no {} {:?}", O::KIND.word, shown(key)))
+/// That there is no object of this name, with a similar one that exists. There may be very many resources, so those
+/// are not compared.
+async fn no_such<O: Object>(app: &App, caller: &Identity, key: &str) -> Problem {
+    let rows = match O::KIND.id == "name" && O::KIND.table != RESOURCES.table {
+        true => select_all(app, caller, O::KIND.table).await.unwrap_or_default(),
+        false => vec![],
+    };
+    let name = |row: &Row| {
+        let own = [O::KIND.within, Some(O::KIND.id)].into_iter().flatten();
+        let parts: Vec<&str> = own.filter_map(|column| text_in(row, column)).collect();
+        parts.join("/")
+    };
+    let names: Vec<String> = rows.iter().map(name).collect();
+    let near = nearest(key, names.iter().map(String::as_str));
+    let near = near.map(|near| format!(", did you mean {:?}?", shown(near))).unwrap_or_default();
+    Problem::not_found(format!("there is no {} {:?}{near}", O::KIND.word, shown(key)))
+}
+
+/// An object that was edited, with the warnings about it.
+fn warned<O: Object>(app: &App, key: &str, mut object: Value) -> Value {
+    let (word, is_numbered) = (O::KIND.word, O::KIND.id == "number");
+    let start = if is_numbered { format!("{word} {key}: ") } else { format!("{word} \"{key}\": ") };
+    // A warning about two checkpoints names both.
+    let named = format!("checkpoint \"{key}\"");
+    let concerns = |warning: &String| {
+        let is_named = O::KIND.table == CHECKPOINTS.table && warning.contains(&named);
+        warning.starts_with(&start) || is_named
+    };
+    let all = database::own_database(app).map(|own| own.warnings()).unwrap_or_default();
+    let mut about: Vec<String> = all.into_iter().filter(concerns).collect();
+    about.extend(O::doubt(key));
+    if let (false, Some(members)) = (about.is_empty(), object.as_object_mut()) {
+        members.insert("warnings".into(), about.into());
+    }
+    object
 }
 
 /// `GET` of a list
@@ -145,7 +184,8 @@ async fn list<O: Object>(
         resource::name_parents::<O>(&app, &identity, &mut rows).await?;
         Ok(rows)
     };
-    large::list_rows(&identity, rows, |rows| large::text(&described::<O>(&app, &rows))).await
+    let write = |rows: Vec<Row>, text: &mut large::Text| text.json(&described::<O>(&app, &rows));
+    large::list_rows(&app, &identity, rows, write).await
 }
 
 /// All objects of a kind, in the order of their keys.
@@ -179,7 +219,7 @@ async fn show_one<O: Object>(app: &App, identity: &Identity, key: &str) -> Answe
     resource::name_parents::<O>(app, identity, &mut rows).await?;
     match rows.first().map(describe::<O>).or_else(|| O::without_row(app, key)) {
         Some(object) => ok(&object),
-        None => Err(no_such::<O>(key)),
+        None => Err(no_such::<O>(app, identity, key).await),
     }
 }
 
@@ -232,7 +272,7 @@ async fn change<O: Object>(
     let members = body::members(app, identity, headers, body).await?;
     let is_there = select_one::<O>(app, identity, key).await?.is_some();
     if !is_there && O::without_row(app, key).is_none() {
-        return Err(no_such::<O>(key));
+        return Err(no_such::<O>(app, identity, key).await);
     }
     let row = read_row::<O>(members, &Reading::Patch, key)?;
     write::<O>(app, identity, key, row, is_there).await
@@ -253,11 +293,11 @@ async fn delete<O: Object>(
     let results = edit(&app, &identity, O::delete_parts(&key, deleted)).await;
     match results.map_err(|error| database::delete_problem::<O>(&error, &key))?.get(place) {
         Some(paceline_tables::OpResult::Count(1..)) => done(),
-        _ => Err(no_such::<O>(&key)),
+        _ => Err(no_such::<O>(&app, &identity, &key).await),
     }
 }
 
-/// The columns that a body gives.
+/// The columns of a body.
 fn read_row<O: Object>(mut members: Members, reading: &Reading, key: &str) -> Result<Row, Problem> {
     let own = [Some(O::KIND.id).filter(|id| !id.is_empty()), O::KIND.within];
     for name in own.into_iter().flatten() {
@@ -267,8 +307,9 @@ fn read_row<O: Object>(mut members: Members, reading: &Reading, key: &str) -> Re
             return Err(members.wrong(name, &format!("{key:?} as in the path"), &own));
         }
     }
-    // What a GET showed may be sent back as it is.
+    // An object may be sent back as a GET showed it.
     members.take("figures");
+    members.take("warnings");
     let mut row = Row::new();
     let place = |column: &str| json!({ "table": O::KIND.table, "row": key, "column": column });
     Reader { reading, row: &mut row, place: &place }.read(O::KIND, &mut members)?;
@@ -303,6 +344,7 @@ async fn write<O: Object>(
     let mut rows: Vec<Row> = first_row(&results).into_iter().collect();
     resource::name_parents::<O>(app, who, &mut rows).await?;
     let object = rows.first().map(describe::<O>).unwrap_or_default();
+    let object = warned::<O>(app, key, object);
     let status = if is_there { StatusCode::OK } else { StatusCode::CREATED };
     Ok(json_response(status, &object))
 }
@@ -370,7 +412,7 @@ fn put_of<O: Object>(role: Role, path: &'static str) -> Operation {
 fn patch_of<O: Object>(role: Role, path: &'static str) -> Operation {
     let operation = operation::<O>(role, "PATCH", path, "patch", "Changes members of");
     let operation = operation.takes(&change_of(O::KIND)).fails(EDIT).fails([404]);
-    // What is there without a row gets one.
+    // An object without a row gets one.
     operation.gives(200, &name_of(O::KIND)).gives(201, &name_of(O::KIND))
 }
 
@@ -385,7 +427,7 @@ fn verb_of<O: Object>(role: Role, path: &'static str, verb: &str, summary: &str)
     operation.gives(200, &name_of(O::KIND)).fails(EDIT).fails([404])
 }
 
-/// An answer with an object that was made.
+/// 201 with an object that was created.
 fn made(object: &Value) -> Answer {
     created(object)
 }

@@ -37,7 +37,7 @@ pub(crate) fn document(operations: &[Operation]) -> Value {
     })
 }
 
-/// A path as OpenAPI writes it. The name of a server stands behind that of its backend.
+/// A path as OpenAPI writes it. The name of a server follows that of its backend.
 fn template(path: &str) -> String {
     path.replace("{*server}", "{backend}/{name}")
 }
@@ -82,7 +82,7 @@ fn describe(operation: &Operation) -> Value {
     described
 }
 
-/// What an operation is about.
+/// The subject of an operation.
 fn tag(path: &str) -> &str {
     let first = path.strip_prefix("/v1/").unwrap_or_default();
     first.split('/').next().filter(|first| !first.is_empty()).unwrap_or("daemon")
@@ -114,7 +114,7 @@ fn add_content(value: &mut Value, content: &Content) {
         }
         Content::Plain(media) => {
             let plain = |media: &&str| {
-                // Bytes have no schema in OpenAPI 3.1 but their media type.
+                // In OpenAPI 3.1 bytes have no schema except their media type.
                 let is_bytes = *media == "application/octet-stream";
                 let schema = if is_bytes {
                     json!({ "type": "string", "format": "binary" })
@@ -129,7 +129,7 @@ fn add_content(value: &mut Value, content: &Content) {
     value["content"] = Value::Object(content);
 }
 
-/// What a status of an error means, wherever it is answered.
+/// The meaning of an error status, for all operations.
 fn meaning(status: u16) -> &'static str {
     match status {
         400 => "The request cannot be read: the message says what is wrong and where.",

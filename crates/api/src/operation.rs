@@ -1,6 +1,7 @@
-//! An operation of the API: what is checked before its handler is called, and what the OpenAPI document says about it.
+//! An operation of the API: the checks before its handler is called, and its description in the OpenAPI
+//! document.
 //!
-//! Each is defined once, where it is given to the router, so that the two cannot differ.
+//! Each is defined once, where it is added to the router, so that the two cannot differ.
 
 use crate::identity::Role;
 use serde_json::{Value, json};
@@ -10,19 +11,19 @@ use std::collections::BTreeSet;
 pub(crate) struct Operation {
     pub(crate) method: &'static str,
     pub(crate) path: &'static str,
-    /// The least role that may call it; none if no role is needed.
+    /// The least role that may call it; `None` if no role is needed.
     pub(crate) role: Option<Role>,
     /// Its name in generated clients.
     pub(crate) id: String,
     /// What it does.
     pub(crate) summary: String,
-    /// What may stand in the query.
+    /// The query parameters.
     pub(crate) query: &'static [Parameter],
-    /// Whether the header `If-None-Match: *` is understood.
+    /// Whether the header `If-None-Match: *` is supported.
     pub(crate) only_creates: bool,
-    /// What its body is, if it takes one.
+    /// Its body, if it takes one.
     pub(crate) body: Option<Content>,
-    /// What it answers, by status.
+    /// Its answers, by status.
     pub(crate) answers: Vec<(u16, Content)>,
     /// Statuses of its errors.
     pub(crate) errors: BTreeSet<u16>,
@@ -36,7 +37,7 @@ pub(crate) struct Parameter {
     pub(crate) doc: &'static str,
 }
 
-/// What a parameter is.
+/// The form of a parameter.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     Text,
@@ -45,7 +46,7 @@ pub(crate) enum Form {
     Flag,
 }
 
-/// What a body or an answer is.
+/// The content of a body or an answer.
 pub(crate) enum Content {
     /// Nothing.
     Empty,
@@ -55,7 +56,7 @@ pub(crate) enum Content {
     Plain(&'static [&'static str]),
 }
 
-/// The statuses of an edit that the database does not take.
+/// The statuses of an edit that the database refuses.
 pub(crate) const EDIT: [u16; 3] = [409, 422, 507];
 
 impl Operation {
@@ -138,7 +139,7 @@ impl Operation {
         self.answers(200, Content::Plain(media))
     }
 
-    /// The same, which answers with nothing but 204.
+    /// The same, which answers only with 204.
     pub(crate) fn gives_nothing(self) -> Self {
         self.answers(204, Content::Empty)
     }

@@ -4,10 +4,10 @@
 use crate::respond::Problem;
 use axum::http::Uri;
 
-/// Longest target, in bytes (promise D2).
+/// The longest target, in bytes (promise D2).
 const TARGET_BYTES_MAX: usize = 8 << 10;
 
-/// That the target is not too long, and its path UTF-8 without a NUL once its escapes are undone.
+/// Checks that the target is not too long, and that its unescaped path is UTF-8 without a NUL.
 pub(crate) fn check(uri: &Uri) -> Result<(), Problem> {
     let bytes = uri.path_and_query().map_or(0, |target| target.as_str().len());
     if bytes > TARGET_BYTES_MAX {
@@ -23,7 +23,7 @@ pub(crate) fn check(uri: &Uri) -> Result<(), Problem> {
     }
 }
 
-/// A path without its escapes; what is no escape stays as it is.
+/// A path with its escapes decoded; invalid escapes stay as they are.
 fn plain(path: &str) -> Vec<u8> {
     let mut plain = Vec::with_capacity(path.len());
     let mut rest = path.as_bytes();

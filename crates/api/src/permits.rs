@@ -3,11 +3,13 @@
 //! The answer to a client that waits is a future. When its connection ends, the future is dropped, and with it the
 //! place in the queue.
 
+use crate::connection::Connection;
 use crate::identity::Identity;
 use crate::members::Members;
 use crate::moment::rfc3339;
 use crate::request::Asked;
 use crate::respond::{Answer, Problem, created, ok, released};
+use crate::turns::wait;
 use crate::{App, Shared, body, large};
 use axum::body::Body;
 use axum::extract::{Extension, Path, State};
@@ -17,9 +19,14 @@ use paceline_host::registry::{AskError, Chosen, PermitView};
 use serde::Serialize;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
+use std::sync::Arc;
+use std::task::Poll;
 
-/// Longest id that a client may choose.
+/// The longest id that a client may choose.
 const ID_BYTES_MAX: usize = 128;
+
+/// Attributes of more bytes are matched with the rules aside.
+const MATCHED_BYTES_MAX: usize = 16 << 10;
 
 /// Most permits that a list shows.
 const LISTED_MAX: usize = 10_000;
@@ -28,14 +35,19 @@ const LISTED_MAX: usize = 10_000;
 pub(crate) async fn ask(
     State(app): State<Shared>,
     Extension(identity): Extension<Identity>,
+    Extension(connection): Extension<Arc<Connection>>,
     members: Members,
 ) -> Answer {
-    let Asked { request, terms, once } = Asked::permit(members, &identity, &app)?;
+    let Asked { request, mut terms, once } = Asked::permit(members, &identity, &app)?;
+    terms.asker = Some(connection);
     app.check_open()?;
     let granted = identity.granted.as_deref();
+    let bytes = request.attributes.bytes();
     let asked = match once {
-        true => app.registry.ask_once(request, &terms, granted).await,
-        false => app.registry.ask(request, &terms, granted).await,
+        true => {
+            matched(&app, &identity, bytes, app.registry.ask_once(request, &terms, granted)).await
+        }
+        false => matched(&app, &identity, bytes, app.registry.ask(request, &terms, granted)).await,
     };
     let view = asked.map_err(|error| no_permit(&app, error))?;
     let described = describe(&app, &identity, &view);
@@ -46,6 +58,7 @@ pub(crate) async fn ask(
 pub(crate) async fn ask_by_name(
     State(app): State<Shared>,
     Extension(identity): Extension<Identity>,
+    Extension(connection): Extension<Arc<Connection>>,
     Path(name): Path<String>,
     headers: HeaderMap,
     body: Body,
@@ -54,7 +67,7 @@ pub(crate) async fn ask_by_name(
     let members = body::members(&app, &identity, &headers, body).await?;
     let held = check_own(&app, &identity, &name, "ask again for")?;
     let owner = held.as_ref().map_or(&identity.name, |view| &view.user);
-    // The text is as long as the body, and the request may wait for hours.
+    // The text is as long as the body, so it is dropped early: the request may wait for hours.
     let digest: [u8; 32] = {
         let body = format!("{owner}\0{}", members.canonical());
         Sha256::digest(body.as_bytes()).into()
@@ -64,12 +77,39 @@ pub(crate) async fn ask_by_name(
         let message = "once: a permit that is settled at once has no id";
         return Err(Problem::bad_request(message).hint("send it with POST /v1/permits"));
     }
-    let Asked { request, terms, .. } = asked;
+    let Asked { request, mut terms, .. } = asked;
+    terms.asker = Some(connection);
     let (chosen, granted) = (Chosen { name, digest }, identity.granted.as_deref());
-    let given = app.registry.ask_by_name(request, &terms, &chosen, granted).await;
+    let bytes = request.attributes.bytes();
+    let asking = app.registry.ask_by_name(request, &terms, &chosen, granted);
+    let given = matched(&app, &identity, bytes, asking).await;
     let (view, is_new) = given.map_err(|error| no_permit(&app, error))?;
     let described = describe(&app, &identity, &view);
     if is_new { created(&described) } else { ok(&described) }
+}
+
+/// Asks for a permit. Matching many bytes with the rules takes long, so it is done aside, and in turns by user.
+async fn matched<T>(
+    app: &App,
+    identity: &Identity,
+    bytes: usize,
+    asking: impl Future<Output = T>,
+) -> T {
+    if bytes <= MATCHED_BYTES_MAX {
+        return asking.await;
+    }
+    let turn = wait(&app.answers.matching, identity).await;
+    let mut asking = Box::pin(asking);
+    // The request is matched and submitted at once. It may wait for long after that.
+    let first = std::future::poll_fn(|cx| {
+        Poll::Ready(tokio::task::block_in_place(|| asking.as_mut().poll(cx)))
+    });
+    let first = first.await;
+    drop(turn);
+    match first {
+        Poll::Ready(asked) => asked,
+        Poll::Pending => asking.await,
+    }
 }
 
 /// `POST /v1/permits/{permit}/renew`
@@ -89,9 +129,9 @@ pub(crate) async fn list(
     State(app): State<Shared>,
     Extension(identity): Extension<Identity>,
 ) -> Answer {
-    large::list(&identity, || {
+    large::list(&app, &identity, |text| {
         let permits = app.registry.permits(LISTED_MAX);
-        large::text(&permits.iter().map(|view| describe(&app, &identity, view)).collect::<Vec<_>>())
+        text.json(&permits.iter().map(|view| describe(&app, &identity, view)).collect::<Vec<_>>())
     })
     .await
 }
@@ -114,7 +154,7 @@ pub(crate) async fn settle(
     let held = check_own(&app, &identity, &name, "give back")?;
     match app.registry.settle(&name).await {
         Some(is_written) => {
-            // The permit's name is a secret of its user's.
+            // The permit's name is a secret of its user.
             if let Some(view) = held.filter(|view| view.user != identity.name) {
                 let object = format!("the permit of request {} of {}", view.request.0, view.user);
                 app.host.record(&identity.title(), "give back", &object);
@@ -126,7 +166,7 @@ pub(crate) async fn settle(
     }
 }
 
-/// That a permit is the caller's, if there is one, or that they are an operator; answers the permit.
+/// Checks that a permit, if it exists, is the caller's, or that the caller is an operator. Returns the permit.
 fn check_own(
     app: &App,
     identity: &Identity,
@@ -163,7 +203,7 @@ pub(crate) fn no_request(error: RequestError) -> Problem {
     }
 }
 
-/// Whether a name is one that permits get by themselves.
+/// Whether a name has the form that permits get by default.
 fn is_own_name(name: &str) -> bool {
     let number = name.strip_prefix("p-").unwrap_or_default();
     !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
@@ -183,7 +223,7 @@ fn check_id(id: &str) -> Result<(), Problem> {
     }
 }
 
-/// A permit as it is shown.
+/// A permit as it is sent.
 #[derive(Serialize)]
 struct Described<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -198,7 +238,7 @@ struct Described<'a> {
     expires_at: Option<String>,
 }
 
-/// A permit as it is shown to a client, with its name only if the client may use it.
+/// A permit as it is sent to a client, with its name only if the client may use it.
 fn describe<'a>(app: &App, identity: &Identity, view: &'a PermitView) -> Described<'a> {
     let is_told = !view.name.is_empty() && identity.sees(&view.user);
     Described {

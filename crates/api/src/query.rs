@@ -1,6 +1,6 @@
 //! The query of a target.
 //!
-//! Every route passes [`check`] before its handler is called, so a parameter that is misspelt, repeated or unknown is
+//! Every route passes [`check`] before its handler is called, so a misspelt, repeated or unknown parameter is
 //! refused and never ignored.
 
 use crate::operation::{Form, Parameter};
@@ -8,7 +8,7 @@ use crate::respond::{Problem, shown};
 use axum::http::Uri;
 use paceline_types::nearest;
 
-/// That a query has parameters of `known` only, each once and with a value.
+/// Checks that a query has only parameters in `known`, each once and with a value.
 pub(crate) fn check(uri: &Uri, known: &[Parameter]) -> Result<(), Problem> {
     let mut seen: Vec<&str> = Vec::new();
     for pair in pairs(uri) {
@@ -29,7 +29,7 @@ pub(crate) fn check(uri: &Uri, known: &[Parameter]) -> Result<(), Problem> {
 }
 
 fn pairs(uri: &Uri) -> impl Iterator<Item = &str> {
-    // A question mark with nothing behind it is no query.
+    // A question mark with nothing after it is not a query.
     uri.query().filter(|query| !query.is_empty()).into_iter().flat_map(|query| query.split('&'))
 }
 
@@ -48,14 +48,14 @@ fn unknown(name: &str, known: &[Parameter]) -> Problem {
     }
 }
 
-/// The value of `name`, if it is there; empty where the name stands alone. Values are taken as they
-/// stand; [`text`] is for those with characters that must be escaped.
+/// The value of `name`, if it is present; empty if it has no value. Values are not unescaped; [`text`] is for
+/// values with escaped characters.
 pub(crate) fn value<'a>(uri: &'a Uri, name: &str) -> Option<&'a str> {
     let mut parted = pairs(uri).map(|pair| pair.split_once('=').unwrap_or((pair, "")));
     parted.find(|(own, _)| *own == name).map(|(_, value)| value)
 }
 
-/// The text under `name`, with what was escaped in it.
+/// The text under `name`, unescaped.
 pub(crate) fn text(uri: &Uri, name: &str) -> Result<Option<String>, Problem> {
     let Some(value) = value(uri, name) else { return Ok(None) };
     let text = unescaped(value).and_then(|bytes| String::from_utf8(bytes).ok());
@@ -92,7 +92,7 @@ pub(crate) fn number(uri: &Uri, name: &str, default: u64, max: u64) -> Result<u6
     }
 }
 
-/// Whether `name` is `true` or stands alone; it may be missing.
+/// Whether `name` is `true` or has no value; false if it is missing.
 pub(crate) fn flag(uri: &Uri, name: &str) -> Result<bool, Problem> {
     match value(uri, name) {
         None | Some("false") => Ok(false),

@@ -8,13 +8,14 @@ use crate::request::Asked;
 use crate::respond::{Answer, Problem, done, ok, place, reason, shown};
 use crate::sessions::checked_name;
 use crate::sight::Sight;
-use crate::{App, Shared, body, large, query};
+use crate::turns::wait;
+use crate::{App, Shared, body, large, query, tried};
 use axum::body::Body;
 use axum::extract::{Extension, Path, State};
 use axum::http::{HeaderMap, Uri};
-use paceline_host::words::{Outcome, Outlook, Verdict};
+use paceline_host::words::Outlook;
 use paceline_host::{Explanation, Foreseen, Hop, Listed, NotWaiting, WaitsFor, Why};
-use paceline_types::{On, Reason, RequestId, Span};
+use paceline_types::{Known, On, Reason, Request, RequestId, Span};
 use serde_json::{Map, Value, json};
 
 /// Most requests that a list shows.
@@ -26,7 +27,10 @@ const SESSION_LISTED_MAX: usize = 64;
 /// Requests ahead of one that are described, nearest first.
 const BEHIND_MAX: usize = 8;
 
-/// How often an explanation is made again because the rules changed in between.
+/// The most bytes of attributes of a request at a frontend of the HTTP door: its head has 32 KiB at most.
+const HEAD_ATTRIBUTES_MAX: usize = 128 << 10;
+
+/// How often an explanation is repeated because the rules changed in between.
 const TRIES_MAX: u32 = 3;
 
 /// `GET /v1/requests`
@@ -47,12 +51,12 @@ pub(crate) async fn requests(
         let described = listed.map(|listed| describe(&app, &identity, sight.limit(listed), now));
         return ok(&described.collect::<Value>());
     }
-    large::list(&identity, || {
+    large::list(&app, &identity, |text| {
         let listed = app.host.control().list(RequestId(first), count);
         let now = app.wall.now();
         let sight = Sight::of(&app, &identity);
         let describe = |listed| describe(&app, &identity, sight.limit(listed), now);
-        large::text(&listed.into_iter().map(describe).collect::<Value>())
+        text.json(&listed.into_iter().map(describe).collect::<Value>())
     })
     .await
 }
@@ -79,7 +83,7 @@ fn describe(app: &App, identity: &Identity, listed: Listed, now: Now) -> Value {
         let session = session.and_then(|id| app.registry.session_name(id));
         members.extend(session.map(|name| ("session".to_owned(), name.into())));
         let permit = app.registry.permit_of(why.id).filter(|name| {
-            // Who may not use it does not learn its name.
+            // A client that may not use the permit does not see its name.
             app.registry.permit(name).is_ok_and(|view| identity.sees(&view.user))
         });
         members.extend(permit.map(|name| ("permit".to_owned(), name.into())));
@@ -87,8 +91,7 @@ fn describe(app: &App, identity: &Identity, listed: Listed, now: Now) -> Value {
     value
 }
 
-/// Whether it is a request or a connection, and of what came in at the HTTP door where it comes from and
-/// goes to.
+/// Adds whether it is a request or a connection and, for the HTTP door, where it comes from and is sent.
 fn add_hop(listed: &Listed, members: &mut Map<String, Value>) {
     let on = match listed.on {
         On::Request => "request",
@@ -210,16 +213,23 @@ fn no_such(id: RequestId) -> Problem {
         .hint("GET /v1/requests lists those that do")
 }
 
-/// When a request came, and since when it waits or runs.
+/// When a request arrived, and since when it waits or runs. A request that waited before a restart arrived
+/// then, and has waited since in its present queue.
 fn times(listed: &Listed, now: Now) -> (String, String) {
-    let Some((granted_us, waited)) = listed.granted else {
-        return (now.text(listed.why.arrival), now.text(listed.why.since));
+    let before = |us: i64, span: Span| {
+        rfc3339(us.saturating_sub(i64::try_from(span.0 / 1_000).unwrap_or(0)))
     };
-    let waited_us = i64::try_from(waited.0 / 1_000).unwrap_or(0);
-    (rfc3339(granted_us.saturating_sub(waited_us)), rfc3339(granted_us))
+    if let Some((granted_us, waited)) = listed.granted {
+        return (before(granted_us, waited), rfc3339(granted_us));
+    }
+    let Why { arrival, since, waited_before, .. } = listed.why;
+    let arrived_at = before(now.us(arrival), waited_before);
+    let is_first = since == arrival;
+    let since = if is_first { arrived_at.clone() } else { now.text(since) };
+    (arrived_at, since)
 }
 
-/// The nearest of those ahead, described for people.
+/// The nearest requests ahead, described for people.
 fn behind(app: &App, sight: &Sight<'_>, why: &Why, now: Now) -> Value {
     let nearest = why.ahead.iter().take(BEHIND_MAX);
     let listed = nearest.filter_map(|id| app.host.control().listed(*id));
@@ -260,23 +270,29 @@ pub(crate) async fn explain(
     let words = [("request", On::Request), ("connection", On::Connection)];
     let on = members.word("on", &words)?.unwrap_or_default();
     as_of_http(&app, &mut members);
-    // Nothing is asked for in another's name: what the answer tells can be read in rules and figures.
+    // Nothing is requested in another user's name, and the answer reveals only what rules and figures show.
     let asker = Identity { role: Role::Operator.max(identity.role), ..identity };
     let Asked { mut request, .. } = Asked::read(members, &asker, &app)?;
     request.on = on;
-    let control = app.host.control();
-    for _ in 1..TRIES_MAX {
-        let before = control.snapshot();
-        let explanation = control.explain(request.clone()).map_err(no_request)?;
-        if control.snapshot().generation() == before.generation() {
-            return ok(&explained(&app, &explanation));
+    check_head(&app, &request)?;
+    let warnings = tried::missing(&app.host.control().snapshot(), &request);
+    // Every rule is tried, and the answer names each.
+    let _turn = wait(&app.answers.matching, &asker).await;
+    tokio::task::block_in_place(|| {
+        let control = app.host.control();
+        for _ in 1..TRIES_MAX {
+            let before = control.snapshot();
+            let explanation = control.explain(request.clone()).map_err(no_request)?;
+            if control.snapshot().generation() == before.generation() {
+                return ok(&explained(&app, &explanation, &warnings));
+            }
         }
-    }
-    ok(&explained(&app, &control.explain(request).map_err(no_request)?))
+        ok(&explained(&app, &control.explain(request).map_err(no_request)?, &warnings))
+    })
 }
 
-/// A request at a frontend of the HTTP door has the attributes that this door would set: it is of nobody
-/// unless it says of whom.
+/// Sets the attributes of a request at a frontend of the HTTP door as that door would: it has no user unless it
+/// names one.
 fn as_of_http(app: &App, members: &mut Members) {
     if let Some(Value::Object(attributes)) = members.peek_mut("attributes") {
         let text = |name: &str| attributes.get(name).and_then(Value::as_str).unwrap_or_default();
@@ -298,15 +314,21 @@ fn as_of_http(app: &App, members: &mut Members) {
     }
 }
 
-fn explained(app: &App, explanation: &Explanation) -> Value {
-    let snapshot = app.host.control().snapshot();
-    let rules = snapshot.rules().rules();
+/// Checks that a request at a frontend of the HTTP door could occur there. Its backend may depend on counters,
+/// and then its attributes are matched while the engine is locked.
+fn check_head(app: &App, request: &Request) -> Result<(), Problem> {
+    let frontend = request.attributes.known(Known::Frontend);
+    let is_http = app.host.control().snapshot().routing().frontend(frontend).is_some();
+    match is_http && request.attributes.bytes() > HEAD_ATTRIBUTES_MAX {
+        true => Err(Problem::bad_request(format!(
+            "attributes: a request at a frontend of the HTTP door has at most {HEAD_ATTRIBUTES_MAX} bytes of them"
+        ))),
+        false => Ok(()),
+    }
+}
+
+fn explained(app: &App, explanation: &Explanation, warnings: &[String]) -> Value {
     let now = app.wall.now();
-    let rule = |step: &_| {
-        let (number, outcome) = rule_step(step, |at| rules.get(at).map(|rule| rule.number));
-        let message = rule_message(outcome);
-        json!({ "number": number, "outcome": message.0, "message": message.1 })
-    };
     let checkpoint = |(at, outlook, enforces): (Value, &Outlook, bool)| {
         let (word, until) = match outlook {
             Outlook::Pass => ("pass", None),
@@ -319,7 +341,7 @@ fn explained(app: &App, explanation: &Explanation) -> Value {
     let checkpoints = explanation.checkpoints.iter();
     let checkpoints = checkpoints.map(|c| checkpoint((place(&c.place), &c.outlook, c.enforces)));
     let mut value = json!({
-        "rules": explanation.trace.steps.iter().map(rule).collect::<Value>(),
+        "rules": tried::rules(explanation),
         "checkpoints": checkpoints.collect::<Value>(),
         "foreseen": foreseen(&explanation.foreseen, now),
         "message": explanation.to_string().trim_end(),
@@ -330,31 +352,14 @@ fn explained(app: &App, explanation: &Explanation) -> Value {
         members.insert("pool".into(), pool.to_string().into());
     }
     if let Some(members) = value.as_object_mut() {
+        if !warnings.is_empty() {
+            members.insert("warnings".into(), warnings.into());
+        }
         for (name, chosen) in [("backend", &explanation.backend), ("server", &explanation.server)] {
             members.extend(chosen.as_ref().map(|chosen| (name.to_owned(), (**chosen).into())));
         }
     }
     value
-}
-
-/// The number of a rule that was reached, and what became of it.
-fn rule_step(
-    step: &paceline_host::words::Step,
-    number: impl Fn(usize) -> Option<u32>,
-) -> (Option<u32>, &Outcome) {
-    (number(step.rule as usize), &step.outcome)
-}
-
-fn rule_message(outcome: &Outcome) -> (&'static str, String) {
-    match outcome {
-        Outcome::Matched(Verdict::Priority(priority)) => {
-            ("matched", format!("matched, priority {priority}"))
-        }
-        Outcome::Matched(Verdict::Rejected { .. }) => ("matched", "matched, rejected".to_owned()),
-        Outcome::Criterion(at) => ("criterion", format!("criterion {} does not match", at + 1)),
-        Outcome::Condition => ("condition", "its condition does not hold".to_owned()),
-        Outcome::Error(error) => ("error", format!("its condition failed: {error}")),
-    }
 }
 
 fn foreseen(foreseen: &Foreseen, now: Now) -> Value {

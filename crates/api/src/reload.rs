@@ -1,10 +1,10 @@
-//! How the configuration files were last read, for the status and the metrics.
+//! The result of the last reading of the configuration files, for the status and the metrics.
 
 use crate::moment::rfc3339_of_ms;
 use serde_json::{Value, json};
 use std::sync::{Mutex, PoisonError};
 
-/// How the files that the daemon was given were last read, at its start or on SIGHUP.
+/// The result of the last reading of the daemon's files, at its start or on SIGHUP.
 #[derive(Debug, Default)]
 pub struct Reload(Mutex<Option<LastReload>>);
 
@@ -18,7 +18,7 @@ struct LastReload {
 }
 
 impl Reload {
-    /// Notes how it went at this time, in milliseconds since 1970.
+    /// Notes the result at this time, in milliseconds since 1970.
     pub fn note(&self, result: Result<(), String>, at_ms: u64) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let error = result.err();
@@ -31,7 +31,7 @@ impl Reload {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The same for the status; nothing if no file was ever read.
+    /// The same for the status; `None` if no file was ever read.
     pub(crate) fn json(&self) -> Option<Value> {
         let state = self.state()?;
         let mut told = json!({ "ok": state.error.is_none(), "at": rfc3339_of_ms(state.at_ms) });

@@ -1,8 +1,9 @@
-//! From a body to a request: what a client asks a permit for.
+//! Parses a body into a request for a permit.
 
 use crate::App;
 use crate::identity::{Identity, Role};
 use crate::members::Members;
+use crate::place;
 use crate::respond::Problem;
 use paceline_host::Host;
 use paceline_host::registry::{HeldSession, Terms};
@@ -13,7 +14,7 @@ use std::sync::Arc;
 /// Attributes that the door sets unless an operator gives them.
 const SET_BY_DOOR: [&str; 4] = ["kind", "frontend", "host", "user"];
 
-/// Most sessions that a request runs within.
+/// The most sessions that a request runs within.
 const WITHIN_MAX: usize = 16;
 
 /// A request, and how its permit is to be held.
@@ -26,7 +27,7 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// What the members of a body ask a permit for.
+    /// Parses the members of a body as a request for a permit.
     pub(crate) fn permit(
         members: Members,
         identity: &Identity,
@@ -37,7 +38,7 @@ impl Asked {
         Ok(asked)
     }
 
-    /// What the members of a body describe, be it for a permit or for a question.
+    /// Parses the members of a body, for a permit or for a question.
     pub(crate) fn read(
         mut members: Members,
         identity: &Identity,
@@ -57,6 +58,7 @@ impl Asked {
         let within = members.texts("within")?;
         let lease = members.span("lease")?;
         let once = members.flag("once")?.unwrap_or(false);
+        let place = place::read(&mut members)?;
         members.finish()?;
         if once && lease.is_some() {
             let message = "lease: a permit that is settled at once has none";
@@ -74,7 +76,7 @@ impl Asked {
             let message = format!("within: expected at most {WITHIN_MAX} sessions");
             return Err(Problem::bad_request(message));
         }
-        // One that has ended holds nothing.
+        // A session that has ended holds nothing.
         let within = within.iter().filter_map(|key| app.registry.session(key).ok());
         let within = within.map(|session| session.session.id).collect();
         let find = |key: Option<String>| -> Result<Option<Arc<HeldSession>>, Problem> {
@@ -86,7 +88,8 @@ impl Asked {
         let session = session_id;
         let request = Request { cost, claims, unknown, locks, wait_max, session, within, ..asked };
         let (user, is_owner) = (identity.name.clone(), identity.is_owner);
-        let terms = Terms { session: shared, locks_of, lease, user, is_owner };
+        let place = place.map(|place| place::of_permit(&user, &place, &request, once));
+        let terms = Terms { session: shared, locks_of, lease, user, is_owner, place, asker: None };
         terms.check()?;
         Ok(Self { request, terms, once })
     }
@@ -131,8 +134,8 @@ fn attributes(
     Ok(attributes)
 }
 
-/// That a permit is not of a frontend of the HTTP door: that would take a place at one of its servers, where nothing
-/// of it ever comes, and which a restart cannot give back to it.
+/// Checks that a permit does not name a frontend of the HTTP door: it would take a place at a server that it
+/// never uses, and that a restart cannot restore.
 fn check_frontend(attributes: &Attributes, host: &Host) -> Result<(), Problem> {
     let name = attributes.known(Known::Frontend);
     match host.control().snapshot().routing().frontend(name) {

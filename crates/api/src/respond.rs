@@ -20,10 +20,10 @@ use serde_json::{Map, Value, json};
 /// Room for most answers: that of a permit has about 250 bytes.
 const ANSWER_BYTES: usize = 320;
 
-/// The media type of nearly everything.
+/// The media type of most answers.
 pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// An answer that is no success.
+/// An answer that is not a success.
 #[derive(Clone, Debug)]
 pub(crate) struct Problem {
     status: StatusCode,
@@ -42,7 +42,7 @@ impl Problem {
         Self { status, members, header: None }
     }
 
-    /// The request is none: the message names what is wrong, and where.
+    /// The request is invalid: the message names the mistake, and where it is.
     pub(crate) fn bad_request(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "bad_request", message)
     }
@@ -63,18 +63,18 @@ impl Problem {
         Self::new(StatusCode::FORBIDDEN, "permission", message)
     }
 
-    /// There is no such thing.
+    /// There is no such object.
     pub(crate) fn not_found(message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, "not_found", message)
     }
 
-    /// The path is there, but does not do that.
+    /// The path exists, but does not accept the method.
     pub(crate) fn method(message: impl Into<String>) -> Self {
-        // The router adds which methods there are.
+        // The router adds which methods it accepts.
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "method", message)
     }
 
-    /// It does not fit what is there.
+    /// It conflicts with the present state.
     pub(crate) fn conflict(message: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, "conflict", message)
     }
@@ -84,31 +84,31 @@ impl Problem {
         Self::new(StatusCode::GONE, "expired", message)
     }
 
-    /// The body is longer than bodies may be.
+    /// The body is too long.
     pub(crate) fn too_large(bytes_max: usize) -> Self {
         let message = format!("the body is longer than {bytes_max} bytes");
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message)
     }
 
-    /// The target of the request is longer than targets may be.
+    /// The target of the request is too long.
     pub(crate) fn target_too_long(bytes_max: usize) -> Self {
         let message = format!("the target of the request is longer than {bytes_max} bytes");
         Self::new(StatusCode::URI_TOO_LONG, "target_too_long", message)
     }
 
-    /// The body is something else by what its header says.
+    /// The body has another media type.
     pub(crate) fn media_type(expected: &str, found: &str) -> Self {
         let message = format!("the body must be {expected}, but content-type says {found:?}");
         Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "media_type", message)
     }
 
-    /// What was asked for cannot work.
+    /// The request cannot work.
     pub(crate) fn constraint(message: impl Into<String>, place: Value) -> Self {
         let problem = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "constraint", message);
         problem.with("place", place)
     }
 
-    /// A text of the configuration is wrong: each error with `line`, `column` and `message`.
+    /// A configuration text has errors, each with `line`, `column` and `message`.
     pub(crate) fn configuration(errors: Vec<Value>) -> Self {
         let first = errors.first().map_or(String::new(), |first| {
             let text = first["message"].as_str().unwrap_or_default();
@@ -127,7 +127,7 @@ impl Problem {
         Self::new(StatusCode::INSUFFICIENT_STORAGE, "resources", message)
     }
 
-    /// What was granted could not be written, and is released.
+    /// A grant could not be written, and was released.
     pub(crate) fn not_kept(error: &Error) -> Self {
         match error.tag {
             tag::RESOURCES => Self::resources(error.details.clone()),
@@ -137,7 +137,7 @@ impl Problem {
         }
     }
 
-    /// The daemon ends: nothing new is taken, what waits goes on.
+    /// The daemon shuts down: nothing new is accepted, and waiters continue.
     pub(crate) fn ending() -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "refused", "the daemon is ending")
             .with("reason", "draining".into())
@@ -155,14 +155,14 @@ impl Problem {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message)
     }
 
-    /// As many of something are there as there may be.
+    /// The maximum number of something is reached.
     pub(crate) fn exhausted(what: &str, max: usize) -> Self {
         let message = format!("resources exhausted: no more than {max} {what} at a time");
         let problem = Self::new(StatusCode::SERVICE_UNAVAILABLE, "refused", message);
         problem.with("reason", "exhausted".into())
     }
 
-    /// The engine turned a request away.
+    /// The engine refused a request.
     pub(crate) fn refused(id: RequestId, refusal: &Refusal, now: Now) -> Self {
         let (word, lasting) = reason(&refusal.reason);
         let asked = refusal.status.and_then(|status| StatusCode::from_u16(status).ok());
@@ -185,7 +185,7 @@ impl Problem {
         problem
     }
 
-    /// Adds what goes with a reason.
+    /// Adds the details of a reason.
     fn describe(&mut self, reason: &Reason) {
         let (name, value) = match reason {
             Reason::Rejected { rule } => ("rule", (*rule).into()),
@@ -196,7 +196,8 @@ impl Problem {
             Reason::Draining { pool } => ("place", json!({ "pool": pool })),
             Reason::UnknownResource { resource, .. }
             | Reason::TooWide { resource, .. }
-            | Reason::BlocksItself { resource, .. } => ("place", json!({ "resource": resource })),
+            | Reason::BlocksItself { resource, .. }
+            | Reason::Deadlock { resource, .. } => ("place", json!({ "resource": resource })),
             Reason::NotOwner { lock } => ("place", json!({ "lock": lock })),
             Reason::NoBackend { frontend } => ("place", json!({ "frontend": frontend })),
             Reason::NoServer { backend } | Reason::BackendDeleted { backend } => {
@@ -213,7 +214,7 @@ impl Problem {
         self.with("message", Value::String(message))
     }
 
-    /// Says what to try next.
+    /// Adds what to try next.
     pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
         self.with("hint", Value::String(hint.into()))
     }
@@ -225,7 +226,7 @@ impl Problem {
     }
 }
 
-/// The word of a reason, and whether another try by itself has no chance.
+/// The word of a reason, and whether a retry without changes has no chance.
 pub(crate) fn reason(reason: &Reason) -> (&'static str, bool) {
     match reason {
         Reason::Rejected { .. } => ("rejected", true),
@@ -240,20 +241,22 @@ pub(crate) fn reason(reason: &Reason) -> (&'static str, bool) {
         Reason::UnknownResource { .. } => ("unknown_resource", true),
         Reason::TooWide { .. } => ("too_wide", true),
         Reason::BlocksItself { .. } => ("blocks_itself", true),
+        Reason::Deadlock { .. } => ("deadlock", false),
         Reason::NotOwner { .. } => ("not_owner", true),
         Reason::Cancelled { .. } => ("cancelled", true),
         Reason::Exhausted { .. } => ("exhausted", false),
     }
 }
 
-/// What a client whose request was refused can do, where that is not plain.
+/// What a client whose request was refused can do, if that is not obvious.
 fn next_try(reason: &Reason) -> Option<&'static str> {
     Some(match reason {
-        // However long a request is willing to wait, there is no room for it to wait in.
+        // However long a request may wait, the queue has no room for it.
         Reason::QueueFull { .. } => "ask again when fewer requests wait",
         Reason::TooLong { .. } | Reason::Expired { .. } => {
             "ask again later, or with a longer max_wait if the queue allows it"
         }
+        Reason::Deadlock { .. } => "release what the session holds, and ask again",
         _ => return None,
     })
 }
@@ -279,7 +282,7 @@ impl IntoResponse for Problem {
 
 /// A JSON answer.
 pub(crate) fn json_response(status: StatusCode, value: &impl Serialize) -> Response {
-    // Writing fails only for maps whose keys are no texts, of which there are none here.
+    // Writing fails only for maps whose keys are not texts, which do not occur here.
     let mut text = Vec::with_capacity(ANSWER_BYTES);
     let _ = serde_json::to_writer(&mut text, value);
     let mut response = Response::new(Body::from(text));
@@ -329,6 +332,8 @@ impl From<HoldError> for Problem {
             HoldError::GivenUp => {
                 Self::conflict("the session left the line while the request waited")
             }
+            // No client reads this.
+            HoldError::Left => Self::conflict("the client disconnected while the request waited"),
             HoldError::NotBound => {
                 Self::bad_request("pid: a session with a lease does not depend on processes")
             }
@@ -363,16 +368,17 @@ fn of_lock(error: LockError) -> Problem {
 }
 
 fn taken(owner: Option<&str>, waited: Span) -> Problem {
-    let waited = if waited == Span::ZERO { String::new() } else { format!(" after {waited}") };
-    let problem = Problem::conflict(match owner {
-        Some(owner) => format!("the lock is owned by {owner}{waited}"),
-        None => format!("the lock was not granted{waited}"),
+    let problem = Problem::conflict(match (owner, waited) {
+        (Some(owner), Span::ZERO) => format!("the lock is owned by {owner}"),
+        (Some(owner), waited) => format!("waited {waited}; the lock is still owned by {owner}"),
+        (None, Span::ZERO) => "the lock was not granted".to_owned(),
+        (None, waited) => format!("waited {waited}; the lock was not granted"),
     });
     problem.with("owner", owner.into()).hint("give wait to stand in line for it")
 }
 
-/// 204 for what was released, or 200 that says so if that is not on disk yet: it is tried again until
-/// it is, but a daemon that is killed before finds it held.
+/// 204 for a release, or 200 that says so if it is not on disk yet. It is retried until it is, but a daemon
+/// that is killed before then finds it held.
 pub(crate) fn released(is_written: bool) -> Answer {
     match is_written {
         true => done(),
@@ -380,7 +386,7 @@ pub(crate) fn released(is_written: bool) -> Answer {
     }
 }
 
-/// The answer to a path that does not exist. `lists` are the paths behind which the name of an object stands.
+/// The answer to a path that does not exist. `lists` are the paths that are followed by the name of an object.
 pub(crate) fn no_such_path(uri: &axum::http::Uri, lists: &[&str]) -> Problem {
     let path = uri.path();
     let mut behind =
@@ -398,7 +404,7 @@ pub(crate) fn no_such_path(uri: &axum::http::Uri, lists: &[&str]) -> Problem {
     }
 }
 
-/// The answer to a method that a path does not have.
+/// The answer to a method that a path does not accept.
 pub(crate) async fn no_such_method(method: axum::http::Method, uri: axum::http::Uri) -> Problem {
     Problem::method(format!("{} does not take {method}", shown(uri.path())))
         .hint(format!("the header {ALLOW} lists what it takes"))

@@ -1,28 +1,30 @@
-//! Which path does what, and which role it needs: one list, from which the router and the OpenAPI document are made.
+//! The paths, their handlers and roles: one list, from which the router and the OpenAPI document are made.
 
 use crate::connection::Connection;
 use crate::identity::{Identity, Role, whoami};
 use crate::operation::{EDIT, Form, Operation, Parameter};
-use crate::respond::{Problem, no_such_method, no_such_path, ok};
+use crate::respond::{JSON, Problem, no_such_method, no_such_path};
+use crate::turns::user_of;
 use crate::{
-    App, Shared, events, health, locks, metrics, objects, openapi, permits, query, questions,
-    sessions,
+    App, Shared, events, health, large, locks, metrics, objects, openapi, permits, query,
+    questions, sessions,
 };
 use axum::Router;
+use axum::body::Bytes;
 use axum::extract::Request;
 use axum::handler::Handler;
-use axum::http::Uri;
+use axum::http::{Method, Uri};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodFilter, on};
 use std::collections::BTreeSet;
 use std::pin::Pin;
 use std::sync::Arc;
 
-/// A router in the making, with what it has so far.
+/// A router being built.
 pub(crate) struct Routes {
     router: Router<Shared>,
     app: Shared,
-    /// What it does.
+    /// Its operations.
     pub(crate) operations: Vec<Operation>,
 }
 
@@ -129,7 +131,7 @@ impl Routes {
         let end = operation("DELETE", "/v1/sessions/{session}", "end_session", end);
         let renew = "Renews the lease of a session";
         let renew = operation("POST", "/v1/sessions/{session}/renew", "renew_session", renew);
-        let process = "Ties a bound session to a process as well, in case the daemon restarts";
+        let process = "Keeps a bound session for as long as a process lives, too";
         let process = operation("POST", "/v1/sessions/{session}/processes", "add_process", process);
         let begin = begin.takes("NewSession").gives(201, "Session");
         self.add(begin.fails([503, 507]), sessions::begin)
@@ -217,16 +219,17 @@ impl Routes {
             .add(backup.fails([404, 503]), crate::backup::backup)
     }
 
-    /// Adds the description of everything, itself included.
+    /// Adds the OpenAPI document, which describes itself too.
     fn described(mut self) -> Self {
         let (path, summary) = ("/v1/openapi.json", "Returns this document");
         let operation = Operation::new(Role::Viewer, "GET", path, "openapi", summary);
         let operation = operation.gives(200, "Document");
-        // The document must know of the operation that returns it.
+        // The document must include the operation that returns it.
         self.operations.push(operation);
         let document = openapi::document(&self.operations);
         let Some(operation) = self.operations.pop() else { return self };
-        self.add(operation, move || std::future::ready(ok(&document)))
+        let document = Bytes::from(document.to_string());
+        self.add(operation, move || std::future::ready(large::shared(JSON, &document)))
     }
 
     /// The router.
@@ -241,7 +244,7 @@ impl Routes {
         router.method_not_allowed_fallback(no_such_method).with_state(self.app)
     }
 
-    /// Adds an operation with what does it.
+    /// Adds an operation with its handler.
     pub(crate) fn add<H, T>(mut self, operation: Operation, handler: H) -> Self
     where
         H: Handler<T, Shared, Future = Answering>,
@@ -255,12 +258,12 @@ impl Routes {
     }
 }
 
-/// What handlers that are async functions return.
+/// The future that handlers return.
 type Answering = Pin<Box<dyn Future<Output = Response> + Send>>;
 
-/// A handler that is called only if the caller has the role, if it needs one, and if the
-/// query has nothing but the names that it takes. It stands in the handler's
-/// place and not in a layer around it, because every layer is copied and boxed for each request.
+/// A handler that is called only if the caller has the required role, if any, and if the query has only known
+/// parameters. It replaces the handler and is not a layer around it, because every layer is copied and boxed
+/// for each request.
 #[derive(Clone)]
 struct Checked<H> {
     role: Option<Role>,
@@ -278,22 +281,33 @@ where
 
     fn call(self, mut request: Request, app: Shared) -> Answering {
         let identity = self.role.map(|role| check(&app, role, &request, self.path)).transpose();
-        // A caller without the role is refused before anything about the request is checked.
+        // A caller without the role is refused before anything else about the request is checked.
         let checked = identity
             .and_then(|identity| query::check(request.uri(), self.query).map(|()| identity));
-        match checked {
-            Ok(identity) => {
-                if let Some(identity) = identity {
-                    request.extensions_mut().insert(identity);
+        let reads = matches!(*request.method(), Method::GET | Method::HEAD);
+        let checked = checked.and_then(|identity| match identity {
+            None => Ok(None),
+            Some(identity) => {
+                let user = user_of(&identity);
+                if !reads {
+                    app.answers.check(&user)?;
                 }
-                self.handler.call(request, app)
+                Ok(Some((identity, user)))
+            }
+        });
+        match checked {
+            Ok(None) => self.handler.call(request, app),
+            Ok(Some((identity, user))) => {
+                request.extensions_mut().insert(identity);
+                let answering = self.handler.call(request, Arc::clone(&app));
+                Box::pin(async move { app.answers.counted(answering.await, user, reads).await })
             }
             Err(problem) => Box::pin(std::future::ready(problem.into_response())),
         }
     }
 }
 
-/// Who sent a request, if they may do what needs the role.
+/// The caller of a request, if it has the role.
 fn check(
     app: &App,
     role: Role,
@@ -304,7 +318,7 @@ fn check(
     let connection =
         connection.ok_or_else(|| Problem::internal("a request without its connection"))?;
     if connection.is_sealed() {
-        // It was sent before the answer that sealed the connection. What is sent later is not even read.
+        // It was sent before the answer that sealed the connection. Later requests are not even read.
         let hint =
             "ask on another connection: this one is sealed, and only holds what is bound to it";
         return Err(Problem::permission().hint(hint));
@@ -315,8 +329,8 @@ fn check(
     Ok(identity)
 }
 
-/// What a request asks for, as a refusal is recorded: without what is secret, which is the query and
-/// the names of sessions and permits.
+/// The description of a request when a refusal is recorded, without secrets: the query, and the names of
+/// sessions and permits.
 fn what(request: &Request, path: &'static str) -> String {
     let is_secret = path.starts_with("/v1/sessions/") || path.starts_with("/v1/permits/");
     let path = if is_secret { path } else { request.uri().path() };

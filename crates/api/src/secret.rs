@@ -13,11 +13,11 @@ const DIGITS: usize = 64;
 /// Bytes of a session's secret.
 const KEY_BYTES: usize = 16;
 
-/// Known to this daemon alone.
+/// The secret, known only to this daemon.
 pub(crate) struct Secret(String);
 
 impl Secret {
-    /// The secret in file `path`, made if there is none.
+    /// The secret in file `path`, created if there is none.
     pub(crate) fn load(path: &Path) -> Result<Self, String> {
         let failed = |error: io::Error| format!("cannot use {}: {error}", path.display());
         let text = match read_private(path) {
@@ -35,7 +35,7 @@ impl Secret {
         }
     }
 
-    /// One for this run only.
+    /// A secret for this run only.
     #[cfg(test)]
     pub(crate) fn passing() -> io::Result<Self> {
         secret::<{ DIGITS / 2 }>().map(Self)
@@ -53,7 +53,7 @@ impl Secret {
     }
 }
 
-/// Writes a new one to the file.
+/// Writes a new secret to the file.
 fn make(path: &Path) -> io::Result<String> {
     let text = secret::<{ DIGITS / 2 }>()?;
     write_private(path, &text)?;

@@ -3,6 +3,7 @@
 use crate::Reload;
 use crate::connection::{Connection, HeadTimer, Origin, Watched};
 use crate::events::Press;
+use crate::large::Answers;
 use crate::limits::Limits;
 use crate::moment::Wall;
 use crate::router::Routes;
@@ -35,10 +36,10 @@ use tokio::net::{TcpListener, UnixListener, UnixStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// How long to wait when no further connection can be accepted, for want of descriptors.
+/// How long to wait when no further connection can be accepted because descriptors are used up.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Longest head of a request, in bytes (promise D2).
+/// The longest head of a request, in bytes (promise D2).
 const HEAD_BYTES_MAX: usize = 32 << 10;
 
 /// Where the API listens on TCP.
@@ -46,7 +47,7 @@ const HEAD_BYTES_MAX: usize = 32 << 10;
 pub enum Address {
     /// Nowhere.
     None,
-    /// There.
+    /// At this address.
     Tcp(SocketAddr),
 }
 
@@ -69,19 +70,19 @@ impl std::str::FromStr for Address {
 pub struct Options {
     /// The unix socket.
     pub socket: PathBuf,
-    /// Who may connect to it, as the mode of its file; what they may do is another matter.
+    /// The mode of its file, which decides which users may connect; their roles are separate.
     pub socket_mode: u32,
-    /// The file with the token for TCP clients; it is made if it is not there.
+    /// The file with the token for TCP clients; it is created if it does not exist.
     pub token: PathBuf,
-    /// The file with what the secrets of sessions are made from; it is made if it is not there.
+    /// The file with the secret that session secrets are derived from; it is created if it does not exist.
     pub secret: PathBuf,
     /// Where to listen on TCP.
     pub tcp: Address,
     /// Bounds.
     pub limits: Limits,
-    /// How the configuration's files were last read.
+    /// The result of the last reading of the configuration files.
     pub reload: Arc<Reload>,
-    /// What is doubtful about the options that the daemon was started with.
+    /// Warnings about the options of the daemon.
     pub warnings: Vec<String>,
 }
 
@@ -96,17 +97,17 @@ impl Options {
     }
 }
 
-/// The open door; closes and tidies up when dropped.
+/// The open door; dropping it closes the door and removes the socket.
 #[derive(Debug)]
 pub struct ApiDoor {
     /// The unix socket.
     pub socket: PathBuf,
-    /// Where it listens on TCP, with the port that was really bound.
+    /// The TCP address, with the port that was actually bound.
     pub tcp: Option<SocketAddr>,
     inode: u64,
     tasks: Vec<JoinHandle<()>>,
     closing: watch::Sender<bool>,
-    /// Those of the unix socket and those of TCP.
+    /// The places of the unix socket and of TCP.
     places: [Arc<Places>; 2],
 }
 
@@ -126,12 +127,12 @@ pub struct Api {
 }
 
 impl Api {
-    /// Reads what the door needs and takes over what the last run left. To be called before any door
+    /// Reads the files that the door needs and takes over what the last run left. To be called before any door
     /// is open.
     ///
     /// # Errors
     ///
-    /// When a file cannot be read or made; the text says which, and what to try.
+    /// When a file cannot be read or created; the text says which, and what to try.
     pub fn new(host: Arc<Host>, options: Options) -> Result<Self, String> {
         host.access().set_first_token(token::hash(&token::load(&options.token)?));
         let secret = Secret::load(&options.secret)?;
@@ -144,6 +145,7 @@ impl Api {
         let first_token = token::First::new(options.token.clone());
         let closing = watch::channel(false).0;
         let (press, bodies) = (Press::new(), body::bodies(&limits));
+        let answers = Answers::new(&limits);
         let (reload, warnings) = (Arc::clone(&options.reload), options.warnings.clone());
         let app = App {
             host,
@@ -152,6 +154,7 @@ impl Api {
             limits,
             followers,
             press,
+            answers,
             bodies,
             first_token,
             reload,
@@ -166,7 +169,7 @@ impl Api {
     ///
     /// # Errors
     ///
-    /// When an address is taken or the socket cannot be made; the text says which, and what to try.
+    /// When an address is in use or the socket cannot be created; the text says which, and what to try.
     pub async fn open(self) -> Result<ApiDoor, String> {
         let Self { app, options } = self;
         let failed = |error: io::Error| {
@@ -184,7 +187,7 @@ impl Api {
         let places = [Arc::clone(&accept.places), Arc::clone(&over_tcp.places)];
         let tcp = tcp.map(|listener| listener.local_addr().map(|address| (listener, address)));
         let tcp = tcp.transpose().map_err(failed)?;
-        // Nothing may end before: it would be taken for the end of a start that failed, and kept.
+        // Nothing may end before this: it would be taken for the end of a failed start, and kept.
         app.host.open_for_service();
         let bound = app.registry.begin_service().inspect_err(|_| app.host.retire())?;
         bound.into_iter().for_each(|(session, user)| sessions::watch_role(&app, session, &user));
@@ -200,7 +203,7 @@ impl Api {
 }
 
 impl ApiDoor {
-    /// Takes no more connections, and waits until the answers that are on their way are sent.
+    /// Accepts no more connections, and waits until the answers on their way are sent.
     pub async fn close(&self) {
         self.tasks.iter().for_each(JoinHandle::abort);
         self.closing.send_replace(true);
@@ -230,7 +233,7 @@ async fn bind_tcp(address: SocketAddr) -> Result<TcpListener, String> {
     Ok(listener)
 }
 
-/// What a listener works with: all but its places they share.
+/// What a listener needs; listeners share everything except their places.
 #[derive(Clone)]
 struct Accept {
     router: Router,
@@ -299,6 +302,7 @@ impl Accept {
         let socket = Arc::new(socket.into());
         let (router, limits, closing) = (self.router.clone(), self.limits, self.closing.clone());
         let connection = Connection::new(origin, pid);
+        connection.has_socket(&socket);
         let ending = EndBound { registry: Arc::clone(&self.registry), connection };
         tokio::spawn(async move {
             let served = serve(router, limits, socket, Arc::clone(&ending.connection), closing);
@@ -319,7 +323,6 @@ struct EndBound {
 impl Drop for EndBound {
     fn drop(&mut self) {
         let bound = self.connection.change_bound(std::mem::take);
-        self.connection.over.close();
         self.registry.connection_ended(&bound);
     }
 }
@@ -374,14 +377,15 @@ async fn serve(
     let served = http1::Builder::new()
         .timer(timer)
         .header_read_timeout(limits.head_max)
-        // It takes 100 fields by itself (promise D2); to tell it so makes it clear room for them each time.
+        // The library accepts 100 header fields by default (promise D2); setting that number makes it allocate
+        // for each request.
         .max_buf_size(HEAD_BYTES_MAX)
         // The buffer can grow past its bound by one read.
         .max_header_size(HEAD_BYTES_MAX)
-        // A disconnect is noticed below. The library would not answer the last request of a client that has
-        // closed its sending side already.
+        // A disconnection is noticed below. The library would not answer the last request of a client that has
+        // already closed its sending side.
         .half_close(true)
-        // Head and answer are small: copying one behind the other is less work than sending two pieces.
+        // Head and answer are small: copying both into one buffer is less work than sending two pieces.
         .writev(false)
         .serve_connection(stream, service);
     tokio::pin!(served);
@@ -396,7 +400,7 @@ async fn serve(
         biased;
         ended = &mut served => ended,
         () = &mut over => return,
-        // An answer that is on its way is sent, and then the connection is closed.
+        // An answer on its way is sent, and then the connection is closed.
         () = async { drop(closing.wait_for(|closing| *closing).await) } => {
             served.as_mut().graceful_shutdown();
             tokio::select! {
@@ -411,8 +415,8 @@ async fn serve(
     }
 }
 
-/// Ends when the client has left and the connection is at rest: what the client sent before is still
-/// answered if it needs no waiting. It must be polled behind the connection, in the same task.
+/// Ends when the client has left and the connection is at rest: what the client sent before is still answered
+/// if it need not wait. It must be polled after the connection, in the same task.
 async fn left(socket: &Socket, connection: &Connection) {
     socket.left().await;
     let mut moved = connection.moved();
@@ -426,11 +430,11 @@ async fn left(socket: &Socket, connection: &Connection) {
     }
 }
 
-/// Ends when the client sends what it must not while its request waits, or too much of it.
+/// Ends when the client sends what it must not while its request waits, or too much.
 async fn overflow(socket: &Socket, connection: &Connection) {
     tokio::select! {
         biased;
-        // Then the library reads whatever comes, at its own pace.
+        // Then the library reads whatever arrives, at its own pace.
         () = connection.sealed() => std::future::pending().await,
         () = socket.overflow() => {}
     }

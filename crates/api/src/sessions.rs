@@ -13,7 +13,7 @@ use paceline_types::Role;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Longest name of a session.
+/// The longest name of a session.
 const NAME_CHARS_MAX: usize = 128;
 
 /// `POST /v1/sessions`
@@ -37,7 +37,7 @@ pub(crate) async fn begin(
     }
     app.check_open()?;
     let name = match name {
-        // The user follows the name that the client chose, so that one client cannot pass for another.
+        // The user follows the name that the client chose, so that one client cannot impersonate another.
         Some(name) => {
             format!("{}:{}@{}", checked_name("name", name)?, identity.name, identity.host)
         }
@@ -88,22 +88,21 @@ async fn begin_bound(
     let (session, view) = app.registry.begin_session(beginning).await?;
     connection.change_bound(|bound| bound.push(session.key.clone()));
     if let Some(granted) = identity.granted {
-        let (registry, connection) = (Arc::clone(&app.registry), Arc::clone(connection));
-        let session = Arc::clone(&session);
-        // A connection that is idle is not looked at otherwise, and could hold things for ever.
+        let (registry, session) = (Arc::clone(&app.registry), Arc::clone(&session));
+        // Otherwise an idle connection would not be checked, and could hold things forever. A session that
+        // outlives its connection ends with the role, too.
         tokio::spawn(async move {
             tokio::select! {
                 () = granted.revoked() => registry.end_session(&session.key),
                 () = session.ended() => {}
-                _ = connection.over.acquire() => {}
             }
         });
     }
     created(&describe(app, &session.key, view))
 }
 
-/// Ends a bound session of the last run when the role of its user is revoked, or if it was meanwhile. It has no
-/// connection that would end with the role.
+/// Ends a bound session of the last run when the role of its user is revoked, or if it was revoked meanwhile.
+/// It has no connection that would end with the role.
 pub(crate) fn watch_role(app: &App, session: Arc<HeldSession>, user: &str) {
     let (role, granted) = app.host.access().of_name(user);
     if role.is_none_or(|role| role < Role::Client) {
@@ -136,7 +135,7 @@ pub(crate) async fn add_process(
     let Origin::Unix { uid, .. } = connection.origin else {
         return Err(Problem::bad_request("pid: only on the unix socket, on the same machine"));
     };
-    // Only root may let a session depend on the processes of others.
+    // Only root may bind a session to the processes of other users.
     let process = Process::of(pid).filter(|process| uid == 0 || process.user() == Some(uid));
     let process = process.ok_or_else(|| {
         Problem::not_found(format!("pid: there is no process {pid} of the same user"))

@@ -1,8 +1,8 @@
 //! What a client may see of requests.
 //!
-//! Query strings, arguments of commands and literals of statements can hold secrets, and so can the keys of checkpoints
-//! that are made from them. Operators see them, and clients see those of their own requests. Others see the beginning,
-//! unless `show_text` is set in `[api]`. What is left out is shown as `…`.
+//! Query strings, arguments of commands and literals of statements can contain secrets, and so can checkpoint
+//! keys that are made from them. Operators see them, and clients see those of their own requests. Other clients
+//! see the beginning, unless `show_text` is set in `[api]`. Omitted text is shown as `…`.
 
 use crate::App;
 use crate::identity::{Identity, Role};
@@ -10,17 +10,17 @@ use paceline_host::{Control, Granted, Listed, WaitsFor};
 use paceline_types::{Known, Name, Place, Reason, Refusal};
 use std::collections::BTreeSet;
 
-/// What stands for text that is left out.
+/// Shown in place of omitted text.
 const LEFT_OUT: &str = "…";
 
 /// What one client may see.
 pub(crate) struct Sight<'a> {
     identity: &'a Identity,
-    /// The checkpoints whose keys it may see; none if it may see everything.
+    /// The checkpoints whose keys it may see; `None` if it may see everything.
     keys: Option<OpenKeys>,
 }
 
-/// The checkpoints whose keys are made of nothing that can be a secret, in one generation of the configuration.
+/// The checkpoints whose keys contain nothing secret, in one generation of the configuration.
 #[derive(Debug)]
 pub(crate) struct OpenKeys {
     generation: u64,
@@ -32,7 +32,7 @@ pub(crate) fn sees_all(app: &App, role: Role) -> bool {
     role >= Role::Operator || app.host.shows_text()
 }
 
-/// Whether the one whom a role was given to may see everything now.
+/// Whether this caller may see everything now; its role may have changed.
 pub(crate) fn still_sees_all(app: &App, identity: &Identity) -> bool {
     let role = identity.granted.as_deref().map_or(identity.role, Granted::role);
     sees_all(app, role)
@@ -48,7 +48,7 @@ impl<'a> Sight<'a> {
     /// A request as this client may see it.
     pub(crate) fn limit(&self, mut listed: Listed) -> Listed {
         let Some(keys) = &self.keys else { return listed };
-        // The name that comes with an HTTP request is not verified, so it makes the request nobody's own.
+        // The user name in an HTTP request is not verified, so the request belongs to no client.
         let is_http = listed.http.is_some();
         if !is_http && self.identity.sees(&listed.user) {
             return listed;
@@ -73,14 +73,14 @@ impl OpenKeys {
         Self { generation: snapshot.generation(), checkpoints }
     }
 
-    /// Those of the configuration in use, which may have changed since.
+    /// Updates them if the configuration has changed.
     pub(crate) fn renew(&mut self, control: &Control) {
         if self.generation != control.generation() {
             *self = Self::now(control);
         }
     }
 
-    /// Takes the key out of a place where it must not be seen; whether there was one.
+    /// Removes the key from a place if it must not be seen. Returns whether there was one.
     fn hide(&self, place: &mut Place) -> bool {
         match place {
             Place::Checkpoint { name, key: Some(key) } if !self.checkpoints.contains(name) => {
@@ -108,7 +108,7 @@ fn place_of(reason: &mut Reason) -> Option<&mut Place> {
     }
 }
 
-/// Whether an attribute can hold what only operators may see: the whole text, the query, headers and cookies.
+/// Whether an attribute can contain secrets: the whole text, the query, headers and cookies.
 fn may_be_secret(name: &Name) -> bool {
     match name {
         Name::Known(known) => matches!(known, Known::Text | Known::Query),

@@ -16,17 +16,17 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
 use tokio::net::{TcpStream, UnixStream};
 
-/// How often the library may have its turn without reading before what it leaves unread is too much.
+/// How often the library may be polled without reading before too much is left unread.
 const TURNS_MAX: u32 = 4;
 
-/// What is received at a time on a unix socket: the buffer of the library is much larger, and what is received into must
-/// be cleared first.
+/// The most bytes received at a time on a unix socket: the library's buffer is much larger, and a buffer must
+/// be cleared before it is received into.
 const RECEIVE_BYTES: usize = 2 << 10;
 
 /// A socket of either kind.
 #[derive(Debug)]
 pub(crate) enum Socket {
-    /// With what came while the library did not read.
+    /// With the bytes that arrived while the library did not read.
     Unix(UnixStream, Ahead),
     Tcp(TcpStream),
 }
@@ -54,8 +54,8 @@ macro_rules! either {
 }
 
 impl Socket {
-    /// Ends when the client has closed the connection, or its sending side, also while there are bytes to
-    /// be read.
+    /// Ends when the client has closed the connection, or its sending side, even while there are bytes to be
+    /// read.
     pub(crate) async fn left(&self) {
         // A poll for urgent data also reports the end, but not ordinary data.
         let ended = match self {
@@ -63,17 +63,26 @@ impl Socket {
             Self::Tcp(stream) => stream.ready(Interest::PRIORITY).await,
         };
         if ended.is_ok_and(|ready: Ready| !ready.is_read_closed()) {
-            // Urgent data is not asked for, so this is not reached.
+            // Urgent data is not requested, so this is not reached.
             std::future::pending::<()>().await;
         }
     }
 
-    /// Reads what comes on a unix socket while the library does not, and ends when the connection must. It must
-    /// be polled behind the library, in the same task.
+    /// Whether the client has closed the connection, or its sending side, by now.
+    pub(crate) fn has_left(&self) -> bool {
+        match self {
+            Self::Unix(stream, _) => paceline_host::has_left(stream),
+            Self::Tcp(stream) => paceline_host::has_left(stream),
+        }
+    }
+
+    /// Reads the bytes that arrive on a unix socket while the library does not, and ends when the connection
+    /// must. It must be polled after the library, in the same task.
     pub(crate) async fn overflow(&self) {
         let Self::Unix(stream, ahead) = self else { return std::future::pending().await };
         let mut turns = 0;
-        // A library that reads has taken something after a few turns; in one of them it may ask for more of a body.
+        // A library that reads has read something after a few turns; in one of them it may ask for more of a
+        // body.
         while turns < TURNS_MAX {
             let room = ahead.room();
             turns = if room == 0 { turns + 1 } else { 0 };
@@ -82,7 +91,7 @@ impl Socket {
             }
             match self.read_ahead(ahead, room) {
                 Ok(false) => return std::future::pending().await,
-                // The library may have looked for bytes just before these came.
+                // The library may have checked for bytes just before these arrived.
                 Ok(true) => tokio::task::yield_now().await,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(_) => return,
@@ -90,7 +99,7 @@ impl Socket {
         }
     }
 
-    /// Reads so many bytes at most; whether more may come.
+    /// Reads at most `room` bytes. Returns whether there may be more.
     fn read_ahead(&self, ahead: &Ahead, room: usize) -> io::Result<bool> {
         if room == 0 {
             return Ok(true);
@@ -116,9 +125,9 @@ impl Socket {
                 Self::Tcp(stream) => stream.try_read_buf(buffer)?,
             };
             is_read = true;
-            // A short read has emptied the socket (of a unix socket, because no descriptors came, which end a
+            // A short read has emptied the socket (on a unix socket because no descriptors arrived, which end a
             // read), so the next read would only return `WouldBlock`. The runtime clears the socket's readiness
-            // on that error alone, so it is returned here already.
+            // only on that error, so it is returned here already.
             match 0 < count && count < room {
                 true => Err(io::ErrorKind::WouldBlock.into()),
                 false => Ok(()),
@@ -131,7 +140,7 @@ impl Socket {
     }
 }
 
-/// Receives so many bytes at most, and fails if descriptors came with them, which the system has closed then.
+/// Receives at most `room` bytes. Fails if descriptors arrived with them, which the system has then closed.
 fn receive(stream: &UnixStream, buffer: &mut ReadBuf<'_>, room: usize) -> io::Result<usize> {
     let mut space = [io::IoSliceMut::new(buffer.initialize_unfilled_to(room))];
     let mut control = RecvAncillaryBuffer::new(&mut []);

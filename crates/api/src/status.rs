@@ -1,5 +1,5 @@
-//! The daemon's state: its version, how it writes, what it serves, warnings, how its files were last read, how the HTTP
-//! door stands.
+//! The daemon's state: its version, its write policy, the databases it serves, warnings, the last reading of
+//! its files, and the state of the HTTP door.
 
 use crate::config::own_database;
 use crate::respond::{Answer, ok};
@@ -41,10 +41,10 @@ pub(crate) async fn status(State(app): State<Shared>) -> Answer {
     ok(&status)
 }
 
-/// Servers that are down and are named.
+/// The most servers that are down and are named.
 const DOWN_MAX: usize = 100;
 
-/// Problems of the HTTP door that are shown.
+/// The most problems of the HTTP door that are shown.
 const PROBLEMS_MAX: usize = 100;
 
 /// One problem of the HTTP door in a sentence.
@@ -55,7 +55,7 @@ fn told(problem: &DoorProblem) -> String {
     }
 }
 
-/// The HTTP door: where it listens, what it could not do, and which servers are down.
+/// The HTTP door: where it listens, its problems, and which servers are down.
 fn http(app: &App) -> Value {
     let control = app.host.control();
     let door = control.http().state();

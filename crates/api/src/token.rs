@@ -1,4 +1,4 @@
-//! The bearer tokens that TCP clients send: made, hashed, and the first one stored in a file.
+//! The bearer tokens of TCP clients: generated, hashed, and the first one stored in a file.
 //!
 //! The first start writes 256 random bits to the file `token` of the data directory, readable by its owner only.
 //! Everywhere else there are only hashes.
@@ -13,10 +13,10 @@ use std::sync::Mutex;
 /// Random bytes in a token.
 pub(crate) const BYTES: usize = 32;
 
-/// Longest content of the file that is looked at.
+/// The most bytes of the file that are read.
 const FILE_BYTES_MAX: u64 = 4_096;
 
-/// The token in file `path`, made if there is none.
+/// The token in file `path`, created if there is none.
 pub(crate) fn load(path: &Path) -> Result<String, String> {
     let text = match read_private(path) {
         Ok(text) => text,
@@ -35,12 +35,12 @@ pub(crate) fn load(path: &Path) -> Result<String, String> {
     Ok(text)
 }
 
-/// What is kept of a token.
+/// The hash that is kept of a token.
 pub(crate) fn hash(text: &str) -> [u8; 32] {
     Sha256::digest(text.as_bytes()).into()
 }
 
-/// What a file with a secret says.
+/// The content of a file with a secret.
 pub(crate) fn read_private(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     std::fs::File::open(path)?.take(FILE_BYTES_MAX).read_to_string(&mut text)?;
@@ -55,24 +55,24 @@ fn make(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// The first token, which is replaced by one at a time, so that the file and the daemon agree.
+/// The first token. Only one caller replaces it at a time, so that the file and the daemon agree.
 pub(crate) struct First {
     path: PathBuf,
     turn: Mutex<()>,
 }
 
 impl First {
-    /// The one in file `path`.
+    /// The token in file `path`.
     pub(crate) fn new(path: PathBuf) -> Self {
         Self { path, turn: Mutex::new(()) }
     }
 
-    /// Puts another one into the file and has the daemon ask for that from now on; it is on disk then.
+    /// Writes another token to the file and makes the daemon require it from now on. It is on disk then.
     pub(crate) fn replace(&self, access: &Access) -> Result<(), String> {
         let _turn = self.turn.lock().unwrap_or_else(paceline_host::broken);
         let replaced = secret::<BYTES>().and_then(|text| {
             write_private(&self.path, &format!("{text}\n"))?;
-            // The file has it, whatever becomes of the directory.
+            // The file has it, even if syncing the directory fails.
             access.set_first_token(hash(&text));
             sync_directory(&self.path)
         });
@@ -80,7 +80,8 @@ impl First {
     }
 }
 
-/// Writes a file for its owner only beside its place and moves it there, so that it is whole or not there.
+/// Writes a file that only its owner can read, under another name first, and renames it, so that it is complete
+/// or does not exist.
 pub(crate) fn write_private(path: &Path, text: &str) -> io::Result<()> {
     let draft = path.with_extension("new");
     let _ = std::fs::remove_file(&draft);
@@ -91,13 +92,13 @@ pub(crate) fn write_private(path: &Path, text: &str) -> io::Result<()> {
     std::fs::rename(&draft, path)
 }
 
-/// Has the disk keep what was moved to `path`.
+/// Syncs the directory of `path`, so that a rename is durable.
 pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     std::fs::File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
 }
 
-/// So many random bytes, in hexadecimal digits.
+/// Random bytes in hexadecimal digits.
 pub(crate) fn secret<const N: usize>() -> io::Result<String> {
     let mut bytes = [0u8; N];
     getrandom::fill(&mut bytes).map_err(io::Error::other)?;

@@ -1,11 +1,11 @@
-//! Examples of values: what the reference page shows, and what tests set each setting to.
+//! Examples of values, for the reference page and for tests of each setting.
 //!
-//! Promises that an example is a value that the setting takes and that is not its default.
+//! Promises that an example is a value that the setting accepts and that differs from its default.
 
 use crate::setting::{Default, Each, Holds, Setting, Shape};
 
 impl Setting {
-    /// A value that is not the default, in JSON; none of a table, whose settings have their own.
+    /// A value other than the default, in JSON; `None` for a table, whose settings have examples of their own.
     #[must_use]
     pub fn example(&self) -> Option<String> {
         if let Some(example) = self.example {
@@ -40,12 +40,12 @@ impl Setting {
         })
     }
 
-    /// Whether this is what the setting is where nothing is said.
+    /// Whether this is the default of the setting.
     pub(crate) fn is_default(&self, value: &str) -> bool {
         matches!(self.default, Default::Value(default) if default == value)
     }
 
-    /// A number that is not the default.
+    /// A number other than the default.
     fn other_number(&self, min: i64, max: i64) -> i64 {
         let default: Option<i64> = match self.default {
             Default::Value(value) => value.parse().ok(),
@@ -59,7 +59,7 @@ impl Setting {
     }
 }
 
-/// A value of JSON as the file writes it: members of objects have bare names and an equals sign.
+/// A JSON value in the notation of the file: members of objects have bare names and an equals sign.
 #[must_use]
 pub fn as_toml(json: &str) -> String {
     let mut toml = String::new();
@@ -85,12 +85,12 @@ pub fn as_toml(json: &str) -> String {
     toml
 }
 
-/// The file writes blanks within braces.
+/// The file has blanks inside braces.
 fn spaced(part: &str) -> String {
     part.replace('{', "{ ").replace('}', " }")
 }
 
-/// Where the text that a quotation mark begins ends.
+/// The end of the text that starts with a quotation mark.
 fn end_of_text(text: &str) -> usize {
     let mut is_escaped = false;
     for (at, letter) in text.char_indices().skip(1) {

@@ -6,10 +6,10 @@ use crate::setting::{
 use crate::work::PERSISTENT;
 use paceline_types::Role;
 
-/// A count without an upper bound of its own.
+/// A count without its own upper bound.
 const COUNT: Holds = Holds::Integer(0, i64::MAX);
 
-/// What connections can be limited to.
+/// The range of limits on connections.
 const CONNECTIONS: Holds = Holds::Integer(1, u32::MAX as i64);
 
 /// The settings of the HTTP door as a whole.

@@ -1,10 +1,10 @@
 //! The catalogue: every kind of object that users configure, and each of its settings, defined once.
 //!
-//! Owns names, columns, types, ranges, defaults, roles and one sentence of documentation for each setting. The
-//! schema of the database, the configuration file, the API, its OpenAPI document, the command line and `docs/reference.md`
+//! Owns names, columns, types, ranges, defaults, roles and one sentence of documentation for each setting. The schema
+//! of the database, the configuration file, the API, its OpenAPI document, the command line and `docs/reference.md`
 //! are made from it. To add a setting, add its entry here and its meaning to the model.
 //!
-//! Never reads a file or a value itself: the doors do, as the catalogue describes.
+//! Never reads a file or a value itself: the doors do, according to the catalogue.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 

@@ -2,7 +2,7 @@
 
 use crate::setting::{Holds, Kind, Setting};
 
-/// The setting that a column holds, with its name as the file writes it.
+/// The setting that a column holds, with its name in the file.
 #[must_use]
 pub fn setting_of(kind: &Kind, column: &str) -> Option<(String, &'static Setting)> {
     kind.settings.iter().find_map(|setting| {

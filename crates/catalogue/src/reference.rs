@@ -1,4 +1,4 @@
-//! The reference page, `docs/reference.md`, from the catalogue.
+//! The reference page, `docs/reference.md`, generated from the catalogue.
 
 use crate::KINDS;
 use crate::example::as_toml;
@@ -50,17 +50,15 @@ fn write_kind(kind: &Kind, page: &mut String) {
     let api = Some(format!("`/v1/{}` in the API", kind.plural));
     let table = Some(format!("table `{}` of the database", kind.table));
     let places: Vec<String> = [file, api, table].into_iter().flatten().collect();
-    let _ = write!(
-        page,
-        "{}. {} {}.\n\n",
-        places.join(", "),
-        if kind.id.is_empty() {
-            "Changing it needs"
-        } else {
-            "Creating and deleting a transient one needs"
-        },
-        kind.role
-    );
+    let role = match kind.settings.iter().find(|setting| setting.name == "persistent") {
+        _ if kind.id.is_empty() => format!("Role for changing it: {}", kind.role),
+        Some(persistent) if persistent.role != kind.role => {
+            let (role, admin) = (kind.role, persistent.role);
+            format!("Role for creating or deleting: {role} (persistent ones: {admin})")
+        }
+        _ => format!("Role for creating or deleting: {}", kind.role),
+    };
+    let _ = write!(page, "{}. {role}.\n\n", places.join(", "));
     page.push_str(
         "| setting | type | default | example | role | what it does |\n| --- | --- | --- | --- | --- | --- |\n",
     );

@@ -1,42 +1,42 @@
-//! What the catalogue says of a kind of object and of one setting.
+//! The entries of the catalogue: a kind of object, and one setting.
 
 use paceline_types::Role;
 
 /// A kind of object.
 #[derive(Debug)]
 pub struct Kind {
-    /// What one is called: `pool` in `[[pool]]` and in messages.
+    /// Its singular: `pool` in `[[pool]]` and in messages.
     pub word: &'static str,
-    /// What several are called: `pools` in `/v1/pools` and in `paceline pools`.
+    /// Its plural: `pools` in `/v1/pools` and in `paceline pools`.
     pub plural: &'static str,
     /// The table of its rows.
     pub table: &'static str,
-    /// The setting, and column, that tells one from another; empty if there is only one.
+    /// The setting, and column, that identifies an object; empty if there is only one.
     pub id: &'static str,
-    /// The column that names what it is part of, if its name is unique only there.
+    /// The column that names its parent object, if its name is unique only there.
     pub within: Option<&'static str>,
     /// The least role that may create or delete a transient one.
     pub role: Role,
-    /// What it is, in a sentence or two.
+    /// Its description, in a sentence or two.
     pub doc: &'static str,
-    /// What can be set, in the order of an export.
+    /// Its settings, in the order of an export.
     pub settings: &'static [Setting],
-    /// What the daemon counts of each.
+    /// The live figures of each object.
     pub figures: &'static [Figure],
 }
 
 /// A live figure: a column that the daemon fills when a client reads or monitors it.
 #[derive(Debug)]
 pub struct Figure {
-    /// The name, also of the column.
+    /// Its name, which is also that of the column.
     pub name: &'static str,
-    /// What its value is.
+    /// The type of its value.
     pub measure: Measure,
     /// What is counted.
     pub doc: &'static str,
 }
 
-/// What the value of a figure is.
+/// The type of a figure's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
     /// A number.
@@ -58,7 +58,7 @@ pub struct Setting {
     pub name: &'static str,
     /// The column that holds it.
     pub column: &'static str,
-    /// What it may be.
+    /// The type of its value.
     pub holds: Holds,
     /// Its default.
     pub default: Default,
@@ -70,15 +70,15 @@ pub struct Setting {
     pub is_live: bool,
     /// Whether it stays as it is when the API replaces an object without giving it.
     pub is_kept: bool,
-    /// Whether the API shows it; what only says how another setting is read is not shown.
+    /// Whether the API shows it. A setting that only says how another setting is read is not shown.
     pub is_shown: bool,
-    /// A value that is not the default, in JSON, where the type alone does not give one.
+    /// A value other than the default, in JSON, if the type alone does not give one.
     pub example: Option<&'static str>,
     /// Other settings that the example needs, each with its value in JSON.
     pub beside: &'static [(&'static str, &'static str)],
-    /// Why it does nothing in this version, if it does not.
+    /// Why it has no effect in this version, if it has none.
     pub idle: Option<&'static str>,
-    /// What it does, in a sentence.
+    /// Its description, in a sentence.
     pub doc: &'static str,
 }
 
@@ -87,11 +87,11 @@ pub struct Setting {
 pub enum Default {
     /// It is required.
     Required,
-    /// This value, as the file writes it.
+    /// This value, in the notation of the file.
     Value(&'static str),
-    /// No value; and what that means.
+    /// No value, and what that means.
     None(&'static str),
-    /// It depends on the machine; and how.
+    /// It depends on the machine; this says how.
     Machine(&'static str),
 }
 
@@ -100,13 +100,13 @@ pub enum Default {
 pub enum Where {
     /// In the file and in the API's objects.
     Everywhere,
-    /// In the file only; the API has objects or verbs of its own for it.
+    /// In the file only; the API has its own objects or actions for it.
     File,
     /// In the API only.
     Api,
 }
 
-/// What a setting may be.
+/// The type of a setting's value.
 #[derive(Clone, Copy, Debug)]
 pub enum Holds {
     /// Any text.
@@ -121,15 +121,15 @@ pub enum Holds {
     Word,
     /// The name of a backend, which is one word without a slash.
     SlashlessWord,
-    /// Where a server listens.
+    /// The address of a server.
     Address,
-    /// One text or a list of them, each of this kind.
+    /// One text or a list of texts, each of this kind.
     Texts(Each),
     /// A length of time.
     Span,
     /// A rate.
     Rate,
-    /// Where a checkpoint stands.
+    /// The place of a checkpoint.
     At,
     /// A whole number in this range.
     Integer(i64, i64),
@@ -145,13 +145,13 @@ pub enum Holds {
     NumberedMap(i64, i64),
     /// A table of settings.
     Table(&'static [Setting]),
-    /// A table of settings, or only `true`: the column is true then, and false if there is nothing.
+    /// A table of settings, or only `true`. The column is true then, and false if there is nothing.
     Switch(&'static [Setting]),
-    /// Something that the doors read in their own way; described for messages, and its form in the API.
+    /// A value that the doors read in their own way: its description for messages, and its form in the API.
     Own(&'static str, Shape),
 }
 
-/// What a setting that is [`Holds::Own`] is in the API's JSON.
+/// The form of a [`Holds::Own`] setting in the API's JSON.
 #[derive(Clone, Copy, Debug)]
 pub enum Shape {
     /// A text, which is its column.
@@ -168,18 +168,18 @@ pub enum Shape {
     Texts,
     /// Patterns by attribute: each a text, an object such as `{"glob": "a*"}`, or a list of both.
     Patterns(&'static [&'static str]),
-    /// A list of objects with these members; one object alone is a list of it.
+    /// A list of objects with these members; a single object stands for a list of one.
     Objects(&'static [Setting]),
 }
 
-/// What each text of a list is.
+/// The type of each text of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Each {
     /// An address to listen on.
     Listen,
     /// An address or a network of peers.
     Network,
-    /// A protocol that a connection may be upgraded to; an empty list is one of none.
+    /// A protocol that a connection may be upgraded to; an empty list allows none.
     Protocol,
 }
 
@@ -192,7 +192,7 @@ impl Kind {
 }
 
 impl Holds {
-    /// What is expected, of a setting that is not simply one column of the file.
+    /// What is expected of a setting that is not simply one column of the file.
     #[must_use]
     pub const fn own(&self) -> Option<&'static str> {
         match self {
@@ -205,7 +205,7 @@ impl Holds {
 }
 
 impl Setting {
-    /// The settings of the table that it holds.
+    /// The settings of the table, if its value is a table.
     #[must_use]
     pub const fn inner(&self) -> &'static [Setting] {
         match self.holds {
@@ -266,7 +266,7 @@ pub(crate) const fn column(
 }
 
 impl Setting {
-    /// The same, for admins only.
+    /// The same, settable by admins only.
     pub(crate) const fn by_admin(self) -> Self {
         Self { role: Role::Admin, ..self }
     }
@@ -281,17 +281,17 @@ impl Setting {
         Self { place: Where::Api, ..self }
     }
 
-    /// The same, taken at the start only.
+    /// The same, read at start only.
     pub(crate) const fn at_start(self) -> Self {
         Self { is_live: false, ..self }
     }
 
-    /// The same, which stays when an object is replaced.
+    /// The same, kept when an object is replaced.
     pub(crate) const fn kept(self) -> Self {
         Self { is_kept: true, ..self }
     }
 
-    /// The same, which is read but not shown.
+    /// The same, read but not shown.
     pub(crate) const fn unshown(self) -> Self {
         Self { is_shown: false, ..self }
     }
@@ -301,12 +301,12 @@ impl Setting {
         Self { example: Some(example), ..self }
     }
 
-    /// The same, whose example needs these settings too.
+    /// The same, with other settings that the example needs.
     pub(crate) const fn beside(self, beside: &'static [(&'static str, &'static str)]) -> Self {
         Self { beside, ..self }
     }
 
-    /// The same, which does nothing yet.
+    /// The same, without effect yet.
     pub(crate) const fn idle(self, why: &'static str) -> Self {
         Self { idle: Some(why), ..self }
     }

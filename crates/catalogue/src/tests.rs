@@ -1,4 +1,4 @@
-//! That the catalogue is whole, and that the reference page is made from it.
+//! Checks that the catalogue is complete, and that the reference page is generated from it.
 
 use crate::{Default, Holds, KINDS, Setting, reference};
 use std::collections::BTreeSet;
@@ -47,13 +47,13 @@ fn names_are_unique_and_the_id_is_a_setting() {
     }
 }
 
-/// An example shows something that is not so anyway.
+/// An example differs from the default.
 #[test]
 fn examples_are_no_defaults() {
     for setting in KINDS.into_iter().flat_map(|kind| all(kind.settings)) {
         let example = setting.example();
         assert_eq!(example.is_none(), matches!(setting.holds, Holds::Table(_)), "{}", setting.name);
-        // What the API and the command line make is transient and stopped unless said.
+        // Objects that the API and the command line create are transient and stopped by default.
         if !["persistent", "started"].contains(&setting.name) {
             let is_default = example.is_some_and(|text| setting.is_default(&text));
             assert!(!is_default, "{}", setting.name);
@@ -61,7 +61,7 @@ fn examples_are_no_defaults() {
     }
 }
 
-/// A default that is a number is one that the setting takes.
+/// A default that is a number is valid for its setting.
 #[test]
 fn defaults_are_values_of_their_settings() {
     for setting in KINDS.into_iter().flat_map(|kind| all(kind.settings)) {

@@ -6,19 +6,19 @@ use paceline_types::Role;
 /// A number that orders rules and checkpoints.
 const NUMBER: Holds = Holds::Integer(0, u32::MAX as i64);
 
-/// A count without an upper bound of its own.
+/// A count without its own upper bound.
 const COUNT: Holds = Holds::Integer(0, i64::MAX);
 
-/// What raises and lowers a priority.
+/// The amount that raises or lowers a priority.
 const STEP: Holds = Holds::Own("a whole number from 1 to 254", Shape::Integer(1, 254));
 
-/// How patterns are read.
+/// The modes of patterns.
 const MODES: &[&str] = &["exact", "glob", "regex"];
 
-/// What a pool needs to be started.
+/// The settings that a pool needs to be started.
 const RANGE: &[(&str, &str)] = &[("priority", "[10, 20]")];
 
-/// What a checkpoint needs so that requests wait there.
+/// The settings that a checkpoint needs so that requests wait there.
 const LIMITED: &[(&str, &str)] = &[("concurrency", "3")];
 
 const NOT_YET: &str = "no part of this version starts threads of a pool";
@@ -160,7 +160,7 @@ const RULE_SETTINGS: &[Setting] = &[
         Holds::Own("a table of patterns, or criteria as one text", Shape::Patterns(MODES)),
         Default::None("matches every request"),
         "Patterns for attributes; all must match. A pattern is a text, or a table that names its mode: \
-         `{ glob = \"etl-*\" }`. A list of patterns for one attribute must match as a whole.",
+         `{ glob = \"etl-*\" }`. All patterns of a list for one attribute must match.",
     ),
     column(
         "mode",
@@ -318,7 +318,8 @@ pub const CHECKPOINTS: Kind = Kind {
             "key",
             Holds::Expression,
             Default::None("one counter for all requests"),
-            "What has a counter of its own, such as `user`.",
+            "What has a counter of its own, such as `user`. Requests without the attribute share the counter of the \
+             empty text; `when` can exclude them: `tag.table != \"\"`.",
         )
 .such_as("\"user\""),
         setting(
@@ -415,7 +416,8 @@ pub const CHECKPOINTS: Kind = Kind {
             "mode",
             Holds::OneOf(&["enforce", "watch"]),
             Default::Value("\"enforce\""),
-            "Whether it holds requests, or only counts what it would have held.",
+            "Whether it holds and refuses requests, or lets all pass and counts those it would have held (`would_wait`) or \
+             refused (`would_refuse`). Nothing waits in mode `watch`, so `max_len` counts there only if it is 0.",
         ),
         PERSISTENT,
     ],
@@ -423,6 +425,11 @@ pub const CHECKPOINTS: Kind = Kind {
         count("arrived", "Requests that arrived."),
         count("passed", "Requests that passed."),
         count("refused", "Requests that it refused."),
+        count("would_wait", "Requests that passed in mode `watch` and would have waited in mode `enforce`."),
+        count(
+            "would_refuse",
+            "Requests that passed in mode `watch` and would have been refused in mode `enforce`.",
+        ),
         count("queued", "Requests that wait in its queue."),
         count("inflight", "Requests that passed it and have not ended."),
         count("keys", "Keys that have a counter."),

@@ -1,7 +1,7 @@
-//! Where a list of checkpoints stands on a request's path.
+//! The place of a list of checkpoints on a request's path.
 //!
-//! Owns the text form: `frontend NAME`, `backend NAME`, `server BACKEND/NAME`, `pool NAME`. Names are
-//! one word; a backend's name has no slash in it, so that the text has one meaning.
+//! Owns the text form: `frontend NAME`, `backend NAME`, `server BACKEND/NAME`, `pool NAME`. Names are one
+//! word. The name of a backend contains no slash, so that the text has one meaning.
 
 use paceline_types::limits::NAME_BYTES_MAX;
 use std::fmt;
@@ -10,9 +10,9 @@ use std::str::FromStr;
 /// A place that has a list of checkpoints.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum At {
-    /// Where requests come in.
+    /// A frontend, where requests arrive.
     Frontend(Box<str>),
-    /// Where requests are sent.
+    /// A backend, where requests are sent.
     Backend(Box<str>),
     /// One server of a backend.
     Server {
@@ -36,7 +36,7 @@ impl fmt::Display for At {
     }
 }
 
-/// Why a text does not say where a checkpoint stands.
+/// Why a text does not name the place of a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParseAtError {
     /// It does not begin with `frontend`, `backend`, `server` or `pool`.

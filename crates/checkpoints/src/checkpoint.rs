@@ -1,8 +1,8 @@
 //! One checkpoint at work: its counters, its meters, its queues.
 //!
-//! Owns the counters of all keys, and a queue for each counter that requests wait for. Promises that at
-//! most the limit passes, counted over all keys past the maximum as if they were one (S3), and that a
-//! counter is kept only while it differs from a new one.
+//! Owns the counters of all keys, and a queue for each counter that requests wait for. Promises that at most
+//! the limit passes, where all keys past the maximum are counted as one key (S3), and that a counter is kept
+//! only while it differs from a new one.
 
 use crate::counter::Counter;
 use crate::edits::Edits;
@@ -20,14 +20,14 @@ use paceline_types::{CheckpointId, RequestId, Span, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Every so many calls the sweep looks at [`SWEEP_COUNT`] counters that lie side by side, which is
-/// cheaper than to look at a few in every call.
+/// The sweep looks at [`SWEEP_COUNT`] adjacent counters once per this many calls, which is cheaper than
+/// looking at a few in every call.
 const SWEEP_EVERY: u32 = 8;
 const SWEEP_COUNT: usize = 32;
-/// With all counters taken, a new key looks at so many for one that can go.
+/// When all counters are taken, a new key looks at this many of them for one that can be dropped.
 const SWEEP_FULL: usize = 64;
 
-/// The waiters of all checkpoints, and what happens next.
+/// The waiters of all checkpoints, and their timers.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
     pub(crate) timers: Timers,
@@ -61,28 +61,29 @@ pub(crate) struct Checkpoint {
     pub(crate) period: Span,
     pub(crate) bounds: QueueSpec,
     pub(crate) watch: bool,
-    /// Which counters these are, over all checkpoints: what an earlier generation gave is void.
+    /// The generation of these counters, unique over all checkpoints. Counts from an earlier generation are
+    /// void.
     pub(crate) generation: u32,
-    /// Counts the edits of fairness; queues of an earlier one let their waiters out.
+    /// Counts the edits of fairness. Queues of an earlier order dismiss their waiters.
     pub(crate) order: u32,
-    /// Whether it was deleted and only lets its waiters go.
+    /// Whether the checkpoint was deleted and only dismisses its waiters.
     pub(crate) closing: bool,
     pub(crate) only: Counter,
     pub(crate) overflow: Counter,
-    /// How many requests of each key wait or are held at the overflow counter. Such a key gets no
-    /// counter of its own, or its limit would hold twice.
+    /// How many requests of each key wait or are held at the overflow counter. Such a key gets no counter of
+    /// its own, because its limit would then apply twice.
     pub(crate) overflow_users: BTreeMap<KeyHash, u32>,
     pub(crate) table: Table,
     pub(crate) edits: Edits,
     pub(crate) total: TotalMeter,
     pub(crate) queues: Queues,
     pub(crate) stats: Stats,
-    /// The mean time that counts were held, new ones weighing an eighth.
+    /// The mean time that counts were held; each new hold weighs an eighth.
     pub(crate) hold_mean: Option<Span>,
     calls: u32,
 }
 
-/// Where a counter is, until the next key is added or removed.
+/// Where a counter is; valid until the next key is added or removed.
 #[derive(Clone, Copy)]
 enum Seat {
     Only,
@@ -116,7 +117,7 @@ impl Checkpoint {
         }
     }
 
-    /// A request arrives.
+    /// Handles the arrival of a request.
     pub(crate) fn arrive(&mut self, now: Time, ticket: &Ticket, waiting: &mut Waiting) -> Arrival {
         let (which, seat) = self.seat(now, ticket.key);
         if !ticket.kept.is_some_and(|kept| kept.metered) {
@@ -146,21 +147,21 @@ impl Checkpoint {
         }
     }
 
-    /// A request is counted, and not held back whatever the limit.
+    /// Counts a request without holding it back, whatever the limit.
     pub(crate) fn count(&mut self, now: Time, key: KeyHash) -> HeldCount {
         let (which, seat) = self.seat(now, key);
         self.meter(now, seat);
         self.let_in(now, which, seat, 0)
     }
 
-    /// A request that passed in an earlier run holds its count again. It did not arrive anew.
+    /// Counts a request that passed in an earlier run. It is not counted as an arrival.
     pub(crate) fn restore(&mut self, now: Time, key: KeyHash) -> HeldCount {
         let (which, seat) = self.seat(now, key);
         self.let_in(now, which, seat, 0)
     }
 
-    /// A request that passed under other counters is counted in these from now on, whatever the limit. It
-    /// did not pass anew, and what it spent is not refunded.
+    /// Counts a request that passed under other counters in these counters, whatever the limit. It is not
+    /// counted as passing again, and what it spent is not refunded.
     pub(crate) fn count_again(&mut self, now: Time, key: KeyHash, since: Time) -> HeldCount {
         let (which, seat) = self.seat(now, key);
         let passed = self.stats.passed;
@@ -169,7 +170,7 @@ impl Checkpoint {
         HeldCount { since, ..held }
     }
 
-    /// The counter that this one stands for; `None` if it is no longer kept.
+    /// The counter that `which` names; `None` if it is no longer kept.
     pub(crate) fn counter(&mut self, which: Which) -> Option<&mut Counter> {
         match which {
             Which::Only => Some(&mut self.only),
@@ -181,7 +182,7 @@ impl Checkpoint {
         }
     }
 
-    /// The state of a counter, without touching it; a new one if it is not kept.
+    /// The state of a counter, without changing it; a new one if it is not kept.
     pub(crate) fn peek(&self, which: Which) -> Counter {
         match which {
             Which::Only => self.only,
@@ -190,7 +191,7 @@ impl Checkpoint {
         }
     }
 
-    /// The counter that an arrival with this key would use, without touching it.
+    /// The counter that an arrival with this key would use, without changing it.
     pub(crate) fn peek_arrival(&self, now: Time, key: KeyHash) -> Counter {
         if !self.is_keyed() {
             return self.only;
@@ -206,7 +207,7 @@ impl Checkpoint {
         }
     }
 
-    /// How many counters would make room for a new key, as far as one looks.
+    /// How many of the next counters could be dropped for a new key. Looks at a bounded number of them.
     fn fresh_keys(&self, now: Time) -> usize {
         match self.table.keys() < self.checked.spec.keys_max {
             true => 0,
@@ -214,7 +215,7 @@ impl Checkpoint {
         }
     }
 
-    /// Counts why a request was turned away.
+    /// Counts why a request was refused.
     pub(crate) const fn note(&mut self, cause: Cause) {
         match cause {
             Cause::Full { .. } => self.stats.refused_full += 1,
@@ -224,7 +225,7 @@ impl Checkpoint {
         }
     }
 
-    /// Counts a request in and says what it must give back.
+    /// Counts a request and returns what it must give back.
     pub(crate) fn hold(&mut self, now: Time, which: Which, cost: u32) -> HeldCount {
         self.stats.inflight += 1;
         self.stats.passed += 1;
@@ -233,14 +234,14 @@ impl Checkpoint {
         HeldCount { checkpoint, generation, counter: which, cost, edit, since: now, limited }
     }
 
-    /// A request of this counter begins to wait, or to be held without having waited.
+    /// Called when a request of this counter begins to wait, or is held without having waited.
     pub(crate) fn use_counter(&mut self, which: Which) {
         if let Which::Overflow(key) = which {
             *self.overflow_users.entry(key).or_default() += 1;
         }
     }
 
-    /// A request of this counter is no longer there.
+    /// Called when a request of this counter neither waits nor is held any more.
     pub(crate) fn unuse_counter(&mut self, which: Which) {
         let Which::Overflow(key) = which else { return };
         if let Some(users) = self.overflow_users.get_mut(&key) {
@@ -251,7 +252,8 @@ impl Checkpoint {
         }
     }
 
-    /// What a key starts with. What it may have spent at the overflow counter, it has spent.
+    /// The counter that a key starts with. It owes what the overflow counter owes, because the key may have
+    /// spent that there.
     fn new_counter(&self) -> Counter {
         let mut counter = Counter::default();
         counter.set_tat(self.overflow.tat());
@@ -273,7 +275,7 @@ impl Checkpoint {
         self.stats.arrivals += 1;
     }
 
-    /// Finds or makes the counter of a key.
+    /// Finds or creates the counter of a key.
     fn seat(&mut self, now: Time, key: KeyHash) -> (Which, Seat) {
         if !self.is_keyed() {
             return (Which::Only, Seat::Only);
@@ -297,7 +299,8 @@ impl Checkpoint {
         }
     }
 
-    /// Makes a counter for a key that has none, if it does not share one and there is room.
+    /// Creates a counter for a key that has none, if the key does not use the overflow counter and there is
+    /// room.
     fn take_place(&mut self, now: Time, key: KeyHash) -> Option<Spot> {
         if self.overflow_users.contains_key(&key) {
             return None;
@@ -312,8 +315,9 @@ impl Checkpoint {
         self.table.insert(key, self.new_counter(), &self.edits)
     }
 
-    /// Whether the counter of a key is still its own. One that equals a new one is none, whether the
-    /// sweep came by or not: else that would decide what the key starts with, and whether it shares.
+    /// Whether the key keeps its counter. A counter that equals a new one counts as none, whether or not the
+    /// sweep has reached it. Otherwise the sweep would decide what the key starts with, and whether it shares
+    /// a counter.
     fn is_seat_kept(&mut self, now: Time, spot: Spot) -> bool {
         let (period, new) = (self.period, self.new_counter());
         let has_room = self.table.keys() <= self.checked.spec.keys_max;
@@ -330,12 +334,12 @@ impl Checkpoint {
         match seat {
             Seat::Only => &mut self.only,
             Seat::Overflow => &mut self.overflow,
-            // A seat is used before the next key comes or goes, so the counter is there.
+            // A seat is used before the next key is added or removed, so the counter exists.
             Seat::Key(spot) => self.table.at(spot).unwrap_or(&mut self.overflow),
         }
     }
 
-    /// Spends, and counts a request in.
+    /// Spends the cost and counts the request.
     fn pass(&mut self, now: Time, which: Which, seat: Seat, cost: u32) -> HeldCount {
         let Terms::Rate(pace) = self.terms else { return self.let_in(now, which, seat, 0) };
         let counter = self.seated(seat);

@@ -1,11 +1,11 @@
-//! All checkpoints: where requests arrive, wait, pass and give back.
+//! All checkpoints: requests arrive, wait, pass and give back their counts here.
 //!
-//! Owns every counter and every queue. Each call takes the time; one earlier than the last counts as
-//! the last. Nothing moves by itself: [`Checkpoints::next`] lets out one waiter at a time, in the
-//! order of [`Due`], and [`Checkpoints::poll_timeout`] says when it will have something to do.
+//! Owns every counter and every queue. Each call takes the time; a time earlier than the last one counts as
+//! the last one. Nothing moves by itself: [`Checkpoints::next`] lets out one waiter at a time, in the order
+//! of [`Due`], and [`Checkpoints::poll_timeout`] says when the next call is due.
 //!
-//! Promises: never more than a limit passes (S1, P1), every waiter stays within all bounds of its
-//! queue (S2), the number of counters is bounded (S3). Never evaluates an expression, never sees the
+//! Promises: never more than a limit passes (S1, P1), every waiter stays within all bounds of its queue (S2),
+//! the number of counters is bounded (S3). Never evaluates an expression, never sees the
 //! text of a key.
 
 use crate::checkpoint::{Checkpoint, Waiting};
@@ -23,20 +23,20 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Checkpoints {
     pub(crate) set: Arc<CheckpointSet>,
-    /// The number of each of `list`, in order.
+    /// The id of each checkpoint in `list`, in the same order.
     pub(crate) ids: Vec<CheckpointId>,
-    /// Boxed, because adding one must not move all others.
+    /// Boxed, so that adding a checkpoint does not move all others.
     #[allow(clippy::vec_box)]
     pub(crate) list: Vec<Box<Checkpoint>>,
     pub(crate) waiting: Waiting,
-    /// Waiters that got a count which was given back, in the order they got it.
+    /// Waiters that were handed a count that another request gave back, in that order.
     handed: VecDeque<(Rank, Moved)>,
     pub(crate) backlog: VecDeque<Backlog>,
     /// Deleted checkpoints by name, kept while a request that passed one of them may still run.
     pub(crate) buried: Vec<(Box<str>, CheckpointId)>,
-    /// How many checkpoints of earlier runs there are numbers for.
+    /// How many ids were given to checkpoints of earlier runs.
     formers: u32,
-    /// Counters that are no more, until their memory is given back.
+    /// Dropped counters whose memory is not freed yet.
     pub(crate) dropped: Vec<Table>,
     /// The last generation of counters.
     pub(crate) generation: u32,
@@ -46,8 +46,8 @@ pub struct Checkpoints {
 }
 
 impl Checkpoints {
-    /// None yet. `seed` is for the hashes of keys; `slip` is how late a waiter may be let out
-    /// without a loss to those behind it.
+    /// No checkpoints. `seed` is the seed for the hashes of keys; `slip` is how late a waiter may be let out
+    /// without a loss to the waiters behind it.
     #[must_use]
     pub fn new(seed: u128, slip: Span) -> Self {
         Self {
@@ -67,13 +67,13 @@ impl Checkpoints {
         }
     }
 
-    /// Changes how late a waiter may be let out without a loss to those behind it.
+    /// Changes how late a waiter may be let out without a loss to the waiters behind it.
     pub const fn set_slip(&mut self, slip: Span) {
         self.slip = slip;
     }
 
-    /// A request arrives at a checkpoint. A request that passes must give back what it holds, with
-    /// [`settle`](Self::settle) or [`refund`](Self::refund).
+    /// Handles the arrival of a request at a checkpoint. A request that passes must give back what it holds,
+    /// with [`settle`](Self::settle) or [`refund`](Self::refund).
     pub fn arrive(&mut self, now: Time, id: CheckpointId, ticket: &Ticket) -> Arrival {
         let now = self.turn(now);
         match self.open(id) {
@@ -82,7 +82,7 @@ impl Checkpoints {
         }
     }
 
-    /// A request is counted at a checkpoint and passes whatever the limit: for the `count`
+    /// Counts a request at a checkpoint and lets it pass, whatever the limit. Used for the `count`
     /// checkpoints of a frontend, before the rules.
     pub fn count(&mut self, now: Time, id: CheckpointId, key: KeyHash) -> HeldCount {
         let now = self.turn(now);
@@ -92,7 +92,7 @@ impl Checkpoints {
         }
     }
 
-    /// A request that passed in an earlier run holds its count again, whatever the limit.
+    /// Counts a request that passed in an earlier run, whatever the limit.
     pub fn restore(&mut self, now: Time, id: CheckpointId, key: KeyHash) -> HeldCount {
         let now = self.turn(now);
         match self.open(id) {
@@ -101,8 +101,8 @@ impl Checkpoints {
         }
     }
 
-    /// A request that passed a checkpoint in an earlier run which is no more: it counts if one of that name
-    /// is made again.
+    /// Counts a request that passed, in an earlier run, a checkpoint that no longer exists. It counts if a
+    /// checkpoint of that name is created again.
     pub fn restore_former(&mut self, now: Time, name: &str) -> HeldCount {
         let now = self.turn(now);
         let known = self.buried.iter().find(|(other, id)| **other == *name && is_former(*id));
@@ -114,7 +114,7 @@ impl Checkpoints {
         HeldCount { limited: true, ..nothing(now, id) }
     }
 
-    /// The name of the checkpoint that a request passed, also if it was deleted since.
+    /// The name of the checkpoint that a request passed; deleted checkpoints have one too.
     #[must_use]
     pub fn name_of(&self, held: &HeldCount) -> Option<&str> {
         let deleted = || self.buried.iter().find(|(_, id)| *id == held.checkpoint);
@@ -124,8 +124,9 @@ impl Checkpoints {
         }
     }
 
-    /// A request that passed a checkpoint before that got new counters, or one that this takes the place
-    /// of, is counted here from now on. No waiter is let out: the request held a count, and holds one.
+    /// Counts a request here that passed this checkpoint before it got new counters, or that passed a
+    /// checkpoint which this one replaces. No waiter is let out: the request held a count before and holds
+    /// one now.
     pub fn count_again(
         &mut self,
         now: Time,
@@ -140,8 +141,8 @@ impl Checkpoints {
         }
     }
 
-    /// A request that ran gives back its count. If a request waits for it, [`handed`](Self::handed)
-    /// returns the one that got it.
+    /// Gives back the count of a request that ran. If a request waits for it, [`handed`](Self::handed)
+    /// returns the request that got it.
     pub fn settle(&mut self, now: Time, held: HeldCount) {
         let now = self.turn(now);
         if let Some(index) = self.open(held.checkpoint) {
@@ -150,7 +151,7 @@ impl Checkpoints {
         }
     }
 
-    /// A request that ended before it ran gets back what it spent, and gives back its count.
+    /// Refunds what a request spent that ended before it ran, and gives back its count.
     pub fn refund(&mut self, now: Time, held: HeldCount) {
         let now = self.turn(now);
         if let Some(index) = self.open(held.checkpoint) {
@@ -159,14 +160,14 @@ impl Checkpoints {
         }
     }
 
-    /// Whether what was passed here still counts: its counters have not been replaced since.
+    /// Whether this count is still valid: its counters have not been replaced since.
     #[must_use]
     pub fn counts(&self, held: &HeldCount) -> bool {
         let index = self.open(held.checkpoint);
         index.is_some_and(|index| self.list[index].generation == held.generation)
     }
 
-    /// A waiter leaves its queue at once and spends nothing. Whether it waited.
+    /// Takes a waiter out of its queue at once; it spends nothing. Returns whether it waited.
     pub fn leave(&mut self, now: Time, request: RequestId) -> bool {
         let now = self.turn(now);
         if let Some(waiter) = self.waiting.waiters.remove(&request) {
@@ -176,7 +177,7 @@ impl Checkpoints {
             }
             return true;
         }
-        // It may just have been handed a count, which then goes on to the next.
+        // It may just have been handed a count, which then passes to the next waiter.
         let Some(index) = self.handed.iter().position(|(rank, _)| rank.id == request) else {
             return false;
         };
@@ -186,15 +187,15 @@ impl Checkpoints {
         true
     }
 
-    /// The next waiter that got a count which was given back, in the order in which they got it.
+    /// The next waiter that was handed a count, in the order of the handovers.
     pub fn handed(&mut self) -> Option<Moved> {
         self.handed.pop_front().map(|(_, moved)| moved)
     }
 
-    /// Lets out one waiter: one that was handed a count, else the earliest that is due by `now`.
+    /// Lets out one waiter: one that was handed a count, otherwise the earliest that is due by `now`.
     ///
-    /// `None` may also mean that a large edit is still being carried out; then
-    /// [`poll_timeout`](Self::poll_timeout) stays at now, and the next call goes on with it.
+    /// `None` may also mean that a large edit is still in progress. Then [`poll_timeout`](Self::poll_timeout)
+    /// stays at now, and the next call continues it.
     pub fn next(&mut self, now: Time) -> Option<Moved> {
         let now = self.turn(now);
         if let Some(moved) = self.handed() {
@@ -240,7 +241,7 @@ impl Checkpoints {
         self.next_due().map(|due| due.at.max(self.now))
     }
 
-    /// What turns keys and flows into numbers, to be used outside the lock.
+    /// The hasher that turns keys and flows into numbers, to be used outside the lock.
     #[must_use]
     pub const fn hasher(&self) -> KeyHasher {
         self.hasher
@@ -252,7 +253,7 @@ impl Checkpoints {
         &self.set
     }
 
-    /// The time of this call, and some of what must be done sooner or later.
+    /// Returns the time of this call, and does some of the pending background work.
     pub(crate) fn turn(&mut self, now: Time) -> Time {
         self.now = self.now.max(now);
         if !self.dropped.is_empty() {
@@ -266,21 +267,21 @@ impl Checkpoints {
         self.now.max(now)
     }
 
-    /// Where a checkpoint is that was not deleted.
+    /// The index of a checkpoint that is not deleted.
     pub(crate) fn open(&self, id: CheckpointId) -> Option<usize> {
         let index = self.ids.binary_search(&id).ok()?;
         (!self.list[index].closing).then_some(index)
     }
 }
 
-/// Numbers with this bit are of checkpoints that an earlier run had and this one does not.
+/// Ids with this bit belong to checkpoints that existed in an earlier run and do not exist in this one.
 const FORMER: u32 = 1 << 30;
 
 const fn is_former(id: CheckpointId) -> bool {
     id.0 & FORMER != 0
 }
 
-/// What a request holds from a checkpoint that does not exist: it may pass, and nothing comes back.
+/// What a request holds from a checkpoint that does not exist: it may pass, and gives nothing back.
 const fn nothing(now: Time, checkpoint: CheckpointId) -> HeldCount {
     let counter = Which::Only;
     HeldCount { checkpoint, generation: 0, counter, cost: 0, edit: 0, since: now, limited: false }

@@ -1,9 +1,9 @@
-//! Edits: a new configuration takes the place of the old one, while requests wait and run.
+//! Edits: a new configuration replaces the old one while requests wait and run.
 //!
-//! A checkpoint keeps its counters as long as its id, its kind, its key and what passes it stay. Promises that an
-//! edit lasts no longer than a bounded step however many keys and queues there are: counters are
-//! brought up to date when they are next touched, queues a few hundred per call, and what is dropped
-//! is given back bit by bit.
+//! A checkpoint keeps its counters as long as its id, its kind, its key and what passes it stay. Promises
+//! that an edit takes no longer than a bounded step, however many keys and queues there are: counters are
+//! brought up to date when they are next used, queues a few hundred per call, and dropped memory is freed a
+//! little per call.
 
 use crate::checkpoint::{Checkpoint, Terms};
 use crate::checkpoints::Checkpoints;
@@ -18,10 +18,10 @@ use paceline_types::limits::STEP_MAX;
 use paceline_types::{CheckpointId, Time};
 use std::sync::Arc;
 
-/// Sub-tables of a dropped table given back per call.
+/// Sub-tables of a dropped table freed per call.
 const DROP_STEP: usize = 16;
 
-/// Queues that an edit concerns and that were not looked at yet.
+/// Queues that an edit concerns and that were not processed yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Backlog {
     checkpoint: CheckpointId,
@@ -29,14 +29,14 @@ pub(crate) struct Backlog {
 }
 
 impl Checkpoints {
-    /// Puts a new configuration in the place of the old one.
+    /// Replaces the configuration.
     ///
-    /// Waiters of a deleted checkpoint come out as [`Gone`](crate::How::Gone), those of one whose
-    /// kind, key or fairness changed (or that only watches from now on) as
+    /// Waiters of a deleted checkpoint leave as [`Gone`](crate::How::Gone). Waiters of a checkpoint whose
+    /// kind, key or fairness changed, or that only watches from now on, leave as
     /// [`Again`](crate::How::Again). All other waiters stay; their pass times follow the new limits.
     ///
-    /// Returns whose holders must be counted again, with [`count_again`](Self::count_again), and where:
-    /// checkpoints that have new counters, and deleted ones whose name a new one has.
+    /// Returns the checkpoints whose holders must be counted again with [`count_again`](Self::count_again),
+    /// and where: checkpoints with new counters, and deleted checkpoints whose name a new one has.
     pub fn configure(&mut self, now: Time, set: Arc<CheckpointSet>) -> Vec<Renewed> {
         let now = self.turn(now);
         let mut renewed = vec![];
@@ -90,8 +90,8 @@ impl Checkpoints {
         self.buried.retain(|(_, id)| has_holders(*id));
     }
 
-    /// Sets how many may be held at a concurrency checkpoint without keys, whatever its settings say:
-    /// for the gates of backends. Lowering drains; raising lets waiters go.
+    /// Sets how many requests may be held at a concurrency checkpoint without keys, whatever its settings
+    /// say. Used for the gates of backends. Lowering the limit drains; raising it lets waiters pass.
     pub fn set_limit(&mut self, now: Time, id: CheckpointId, limit: u32) {
         self.turn(now);
         let Some(index) = self.open(id) else { return };
@@ -106,8 +106,7 @@ impl Checkpoints {
         }
     }
 
-    /// Looks at some of the queues that edits concern; removes deleted checkpoints that nobody
-    /// waits at any more.
+    /// Processes some of the queues that edits concern; removes deleted checkpoints without waiters.
     pub(crate) fn catch_up(&mut self) {
         let mut left = STEP_MAX;
         while let Some(backlog) = self.backlog.front_mut() {
@@ -138,7 +137,7 @@ impl Checkpoints {
         }
     }
 
-    /// Gives back some memory of dropped counters.
+    /// Frees some memory of dropped counters.
     pub(crate) fn drop_some(&mut self) {
         for _ in 0..DROP_STEP {
             let Some(table) = self.dropped.last_mut() else { return };
@@ -149,25 +148,25 @@ impl Checkpoints {
     }
 }
 
-/// Requests that passed the one checkpoint are to be counted at the other.
+/// Requests that passed checkpoint `from` are to be counted at checkpoint `to`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Renewed {
     /// The checkpoint that was passed.
     pub from: CheckpointId,
-    /// The same with new counters, or the one that has its name now.
+    /// The same checkpoint with new counters, or the checkpoint that has its name now.
     pub to: CheckpointId,
 }
 
 /// What is left to do after an edit.
 struct Edit {
-    /// Counters that are no more.
+    /// Counters that were dropped.
     dropped: Option<Table>,
-    /// Whether every queue must be looked at again.
+    /// Whether every queue must be processed again.
     queues: bool,
 }
 
 impl Checkpoint {
-    /// Takes on new settings. `generation` is for new counters, if these settings want them.
+    /// Applies new settings. `generation` is for new counters, if these settings need them.
     fn edit(&mut self, now: Time, checked: &Arc<Checked>, generation: u32) -> Edit {
         if Arc::ptr_eq(&self.checked, checked) && !self.closing {
             return Edit { dropped: None, queues: false };
@@ -179,7 +178,7 @@ impl Checkpoint {
         let (before, watched) = (self.terms, self.watch);
         let limited = old.limit != new.limit || old.mode != new.mode;
         let metered = old.meter_period() != new.meter_period();
-        // The limit of a gate is what it was set to last.
+        // The limit of a gate is the one that was set last.
         if anew || old.limit != new.limit {
             self.terms = Terms::new(new.limit);
         }
@@ -198,7 +197,7 @@ impl Checkpoint {
         Edit { dropped: None, queues: limited || reordered }
     }
 
-    /// Newcomers do not join a queue whose waiters are let out because of another order.
+    /// Detaches a queue whose waiters are dismissed because of a new order, so that newcomers do not join it.
     fn detach(&mut self, number: u32) {
         let Some(queue) = self.queues.get(number) else { return };
         if queue.generation == self.generation
@@ -210,13 +209,13 @@ impl Checkpoint {
         }
     }
 
-    /// Deletes the checkpoint, but for its waiters. Returns its counters.
+    /// Deletes the checkpoint except for its waiters. Returns its counters.
     fn close(&mut self, generation: u32) -> Table {
         self.closing = true;
         self.renew(generation)
     }
 
-    /// Starts with new counters. Queues stay until their waiters are let out.
+    /// Starts with new counters. Queues stay until their waiters are dismissed.
     fn renew(&mut self, generation: u32) -> Table {
         self.generation = generation;
         self.only = Counter::default();
@@ -228,7 +227,7 @@ impl Checkpoint {
         std::mem::take(&mut self.table)
     }
 
-    /// An edit of a rate keeps what is owed; one of the period starts the meters anew.
+    /// An edit of a rate keeps the debt; an edit of the period resets the meters.
     fn bring_counters(
         &mut self,
         now: Time,

@@ -1,8 +1,8 @@
-//! What a checkpoint remembers of one key: the state of its rate, its meter, how many it let in, and
-//! its queue if anybody waits.
+//! What a checkpoint remembers of one key: the state of its rate, its meter, how many requests it let in, and
+//! its queue if requests wait.
 //!
-//! Promises 32 bytes, and that a counter which equals a new one can be told from one that does not:
-//! such a counter need not be kept.
+//! Promises a size of 32 bytes, and that a counter which equals a new one can be recognized, because such a
+//! counter need not be kept.
 
 use crate::meter::Meter;
 use crate::pace::Moment;
@@ -38,7 +38,7 @@ impl Counter {
         self.tat_fraction = tat.fraction;
     }
 
-    /// The queue of this counter, if anybody waits.
+    /// The queue of this counter, if requests wait.
     pub(crate) const fn queue(&self) -> Option<u32> {
         if self.queue == NO_QUEUE { None } else { Some(self.queue) }
     }
@@ -50,8 +50,8 @@ impl Counter {
         };
     }
 
-    /// Whether nothing is left in it that a new one would not have. Such a counter is treated as
-    /// none, whether it is still there or not.
+    /// Whether the counter equals a new one. Such a counter is treated as none, whether or not it is still
+    /// stored.
     pub(crate) fn is_fresh(&self, now: Time, period: Span) -> bool {
         self.inflight == 0
             && self.queue == NO_QUEUE

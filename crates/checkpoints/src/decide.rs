@@ -1,4 +1,4 @@
-//! The decision at a checkpoint: pass, wait, or be turned away. Changes nothing.
+//! The decision at a checkpoint: a request passes, waits or is refused. Changes nothing.
 
 use crate::checkpoint::{Checkpoint, Terms};
 use crate::counter::Counter;
@@ -21,7 +21,7 @@ impl Checkpoint {
         }
     }
 
-    /// The end of a newcomer's wait: what it kept, or the earlier of the queue's and its own.
+    /// The deadline of a newcomer: the one it kept, or the earlier of the queue's and its own.
     pub(crate) fn deadline(&self, now: Time, ticket: &Ticket) -> Time {
         match ticket.kept {
             Some(kept) => kept.deadline,
@@ -32,7 +32,7 @@ impl Checkpoint {
         }
     }
 
-    /// When another try has a chance: when the head passes, or after the mean time of a hold.
+    /// When a retry has a chance: when the head passes, or after the mean time of a hold.
     pub(crate) fn retry_at(&self, now: Time, counter: &Counter, cost: u32) -> Option<Time> {
         match self.terms {
             Terms::Rate(pace) => {
@@ -72,7 +72,8 @@ impl Checkpoint {
         }
     }
 
-    /// No wait can be predicted, so only a wait of nothing is refused at once.
+    /// Decides for a request that cannot pass at once. The wait cannot be predicted, so only a maximum wait
+    /// of zero is refused at once.
     fn decide_wait(&self, now: Time, counter: &Counter, ticket: &Ticket) -> Outlook {
         if let Err(full) = self.room(now, counter, ticket) {
             return Outlook::Refuse(full);
@@ -87,7 +88,8 @@ impl Checkpoint {
         Outlook::Queue { pass_at: None }
     }
 
-    /// Whether there is room for a newcomer in its queue, and the waiter that it displaces there. Otherwise, why not.
+    /// Whether there is room for a newcomer in its queue, and the waiter that it displaces there. Otherwise,
+    /// why there is none.
     pub(crate) fn room(
         &self,
         now: Time,
@@ -129,7 +131,7 @@ pub(crate) struct Displaced {
 
 enum Wait {
     Until(Time),
-    /// Not worked out, and not known to be longer than it may be.
+    /// Not computed, and not known to exceed the bound.
     Within,
 }
 

@@ -11,7 +11,7 @@ use crate::timers::{Due, DueKind};
 use paceline_types::{Rank, Span, Time};
 
 impl Checkpoint {
-    /// The head of a queue leaves it because its time has come.
+    /// The head of a queue leaves because its time has come.
     pub(crate) fn pass_head(
         &mut self,
         now: Time,
@@ -61,7 +61,7 @@ impl Checkpoint {
         Some(self.moved(&waiter, How::Refused(Turned { cause, retry_at: None })))
     }
 
-    /// A waiter has waited as long as it may.
+    /// A waiter has reached its deadline.
     pub(crate) fn expire(&mut self, now: Time, rank: Rank, waiting: &mut Waiting) -> Option<Moved> {
         let waiter = waiting.waiters.remove(&rank.id)?;
         let which = self.queues.get(waiter.queue)?.counter;
@@ -106,7 +106,7 @@ impl Checkpoint {
         self.give_back(now, held, waiting)
     }
 
-    /// A request ended before it ran: what it spent is refunded and its count given back.
+    /// A request ended before it ran: its cost is refunded and its count given back.
     pub(crate) fn refund(
         &mut self,
         now: Time,
@@ -117,7 +117,7 @@ impl Checkpoint {
             return None;
         }
         let terms = self.terms;
-        // What was spent at another rate says nothing about this one.
+        // Cost that was spent at another rate says nothing about this one.
         if let Terms::Rate(pace) = terms
             && held.edit == self.edits.last()
             && let Some(counter) = self.counter(held.counter)
@@ -145,7 +145,7 @@ impl Checkpoint {
         self.stats.inflight = self.stats.inflight.saturating_sub(1);
         match terms {
             Terms::Concurrency(limit) if inflight < limit && !self.watch => {
-                // Waiters that are let out arrive again, and may pass then.
+                // Dismissed waiters arrive again, and may pass then.
                 if self.dismisses(queue?) {
                     return None;
                 }
@@ -156,7 +156,7 @@ impl Checkpoint {
         }
     }
 
-    /// Puts the queue's next event among the timers.
+    /// Updates the timer of the queue to its next event.
     pub(crate) fn rearm(&mut self, number: u32, waiting: &mut Waiting) {
         let due = self.queues.get(number).and_then(|queue| self.due(number, queue));
         let at = self.at(number);
@@ -166,8 +166,8 @@ impl Checkpoint {
         }
     }
 
-    /// Whether the waiters of a queue are let out: its counters, or the checkpoint, are no more, or
-    /// no request is held back any more.
+    /// Whether the waiters of a queue are dismissed: its counters or the checkpoint no longer exist, or the
+    /// checkpoint holds back no request any more.
     pub(crate) fn dismisses(&self, number: u32) -> bool {
         self.closing
             || self.watch
@@ -176,7 +176,7 @@ impl Checkpoint {
             })
     }
 
-    /// Dismissed waiters come out in the order in which they would have passed.
+    /// Dismisses a waiter. Dismissed waiters leave in the order in which they would have passed.
     fn dismiss(&mut self, rank: Rank, waiting: &mut Waiting) -> Option<Moved> {
         let waiter = waiting.waiters.remove(&rank.id)?;
         let queue = self.queues.get_mut(waiter.queue)?;
@@ -200,7 +200,7 @@ impl Checkpoint {
         }
     }
 
-    /// A waiter left without a count; waiters of replaced counters are not counted.
+    /// A waiter left without a count. Waiters of replaced counters are not counted.
     fn stop_waiting(&mut self, waiter: &Waiter) {
         let queue = self.queues.get(waiter.queue);
         if queue.is_some_and(|queue| queue.generation == self.generation) {
@@ -208,7 +208,7 @@ impl Checkpoint {
         }
     }
 
-    /// After a waiter left a queue: a new timer, or no queue.
+    /// After a waiter left a queue: sets a new timer, or removes the queue.
     fn vacate(&mut self, number: u32, waiting: &mut Waiting) {
         self.stats.queued_now = self.stats.queued_now.saturating_sub(1);
         let at = self.at(number);
@@ -228,7 +228,7 @@ impl Checkpoint {
         }
     }
 
-    /// What happens next in a queue: its head passes, or somebody has waited long enough.
+    /// The next event in a queue: its head passes, or a waiter reaches its deadline.
     fn due(&self, number: u32, queue: &Queue) -> Option<Due> {
         let (rank, cost) = queue.first()?;
         let pass_at = if self.dismisses(number) {

@@ -1,9 +1,9 @@
 //! Edits of a limit, applied to millions of counters one small table at a time.
 //!
-//! Owns what is needed to bring a counter that was last touched some edits ago up to date: an edit
-//! of a rate keeps what is owed, so that neither another rate nor another burst gives anything away; an
-//! edit of the period starts the meters anew. Promises the same result whether a counter is brought
-//! up to date at the edit or much later.
+//! Owns what is needed to bring a counter up to date that was last used some edits ago. An edit of a rate
+//! keeps the debt, so that neither a new rate nor a new burst gives anything away. An edit of the period
+//! resets the meters. Promises the same result whether a counter is brought up to date at the edit or much
+//! later.
 
 use crate::counter::Counter;
 use crate::meter::Meter;
@@ -11,8 +11,8 @@ use crate::pace::{Moment, Pace};
 use paceline_types::Time;
 use std::collections::VecDeque;
 
-/// Edits remembered at a time. Past this the oldest is forgotten, and a counter that nobody touched
-/// since then is taken to owe as much as any of them can.
+/// Edits remembered at a time. Past this the oldest is forgotten, and a counter that was not used since then
+/// is assumed to have the largest possible debt.
 pub(crate) const EDITS_MAX: usize = 16;
 
 /// An edit of a rate.
@@ -21,21 +21,21 @@ pub(crate) struct Change {
     pub(crate) at: Time,
     pub(crate) from: Pace,
     pub(crate) to: Pace,
-    /// Whether the checkpoint only watched until then: what ran ahead meanwhile held nobody back, and
-    /// is no more than a burst.
+    /// Whether the checkpoint only watched until the edit. Debt from watch mode held no request back, so it
+    /// is reduced to at most one burst.
     pub(crate) watched: bool,
 }
 
 impl Change {
-    /// What a counter with this time has after the edit.
+    /// The time of a counter after the edit, from its time before the edit.
     fn apply(&self, tat: Moment) -> Moment {
         let owing = self.to.owing(&self.from, tat, self.at);
         let most = self.at.plus(self.to.recovery());
         Moment::at(if self.watched { owing.min(most) } else { owing })
     }
 
-    /// The most that a counter can owe before the edit, which was not touched since one that is
-    /// forgotten: what such a one could owe then, or the whole burst.
+    /// The largest debt before this edit of a counter that has not been used since a forgotten edit: the
+    /// largest debt at that edit, or the whole burst.
     fn most_before(&self, forgotten: Moment) -> Moment {
         forgotten.max(Moment::at(self.at.plus(self.from.recovery())))
     }
@@ -49,19 +49,19 @@ pub(crate) struct Edits {
     changes: VecDeque<(u32, Change)>,
     /// The last edit of the rate that was forgotten.
     forgotten: u32,
-    /// The latest time that a counter can have which has not seen that edit, once it has.
+    /// The latest time, after that edit, of a counter that has not seen it.
     latest: Moment,
-    /// The last edit that started the meters anew.
+    /// The last edit that reset the meters.
     meters: u32,
 }
 
 impl Edits {
-    /// The number of the last edit; a counter that is up to date has seen it.
+    /// The number of the last edit. A counter that is up to date has seen it.
     pub(crate) const fn last(&self) -> u32 {
         self.last
     }
 
-    /// Remembers an edit: what it does to the rate, and whether the meters start anew.
+    /// Adds an edit: its change of the rate, and whether it resets the meters.
     pub(crate) fn push(&mut self, change: Option<Change>, meters: bool) {
         self.last += 1;
         if meters {
@@ -77,7 +77,7 @@ impl Edits {
         }
     }
 
-    /// Brings a counter that has seen the edit `seen`, and none since, up to date.
+    /// Brings a counter up to date whose last seen edit is `seen`.
     pub(crate) fn bring(&self, seen: u32, counter: &mut Counter) {
         if seen < self.meters {
             counter.meter = Meter::default();
@@ -107,7 +107,7 @@ mod tests {
         Change { at: Time(at), from, to, watched: false }
     }
 
-    /// One step at a time and all at once give the same.
+    /// Applying edits one at a time and all at once gives the same result.
     #[test]
     fn late_equals_at_once() {
         let mut edits = Edits::default();

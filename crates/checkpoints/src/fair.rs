@@ -1,26 +1,33 @@
 //! Start-time fair queuing: many flows take turns at one counter, by weight and cost.
 //!
-//! Owns the tags. The counter has a virtual time V, each flow a finish tag F, and each flow with
-//! waiters the start tag S of its head: max(V, F) when its line becomes non-empty, and the finish of
-//! the one before from then on. The flow with the least (S, rank of its head) is served. Waiters that
-//! leave unserved change no tag. Rank orders within a flow.
+//! Owns the tags. The counter has a virtual time V, each flow a finish tag F, and each flow with waiters the
+//! start tag S of its head: max(V, F) when its line becomes non-empty, and the finish tag of the waiter
+//! before it from then on. The flow with the least (S, rank of its head) is served. Waiters that leave
+//! unserved change no tag. Rank orders within a flow.
 //!
-//! Promises at most [`FLOWS_MAX`] flows of their own. Further flows share [`SHARED_FLOWS`] more, by a hash that no client can
-//! choose, so a newcomer waits for the few waiters of its flow, not for all that arrived before. Also knows which flow is the
-//! longest, so that a newcomer of a shorter flow can take the place of its last waiter.
+//! V rises with the service: by the share of each served waiter, divided by the flows that share the counter until
+//! the next one is served, and at least to the S of that one. If V only followed S, flows that send one request
+//! each would all begin at the same V, and a flow that was served once would wait for all of them. V does not rise
+//! past the least finish tag that a head will have: a waiter with a large share would move it far ahead, and a flow
+//! that begins there would wait until the others have caught up.
+//!
+//! Promises at most [`FLOWS_MAX`] flows of their own. Further flows share [`SHARED_FLOWS`] more, by a hash
+//! that no client can choose, so a newcomer waits for the few waiters of its flow, not for all that arrived
+//! before. Also knows which flow is the longest, so that a newcomer of a shorter flow can take the place of
+//! its last waiter.
 
 use crate::hash::KeyHash;
 use paceline_types::limits::{FLOWS_MAX, SHARED_FLOWS};
 use paceline_types::{Line, Rank, RequestId, Toll};
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
-/// Flows of either kind forgotten per call: more than one call can add.
+/// Flows of either kind dropped per call: more than one call can add.
 const FORGET_STEP: usize = 4;
 
-/// A point in virtual time: shares served. Sums of shares do not run past 128 bits.
+/// A point in virtual time: shares served. Sums of shares do not exceed 128 bits.
 type Tag = u128;
 
-/// Which flow a waiter stands in; the flows that those past the maximum share sort last.
+/// The flow that a waiter is in. Shared flows sort last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum FlowKey {
     Own(KeyHash),
@@ -28,7 +35,7 @@ pub(crate) enum FlowKey {
 }
 
 impl FlowKey {
-    /// The one that a flow shares which has none of its own.
+    /// The shared flow for a flow that has none of its own.
     pub(crate) const fn shared(flow: KeyHash) -> Self {
         Self::Shared((flow.0[0] % SHARED_FLOWS as u64) as u16)
     }
@@ -39,14 +46,20 @@ impl FlowKey {
 pub(crate) struct Fair {
     /// V.
     time: Tag,
+    /// Served shares by which V has not risen yet.
+    unspent: Tag,
+    /// The flow that was served last.
+    served: Option<FlowKey>,
     flows: BTreeMap<FlowKey, Flow>,
-    /// How many of these are shared.
+    /// How many of these flows are shared.
     shared: usize,
     /// Flows with waiters, by the start tag and rank of their heads.
     waiting: BTreeSet<(Tag, Rank, FlowKey)>,
+    /// The same flows, by the finish tags that their heads will have.
+    ends: BTreeSet<(Tag, FlowKey)>,
     /// Flows without waiters whose finish tag is still ahead of V, by that tag; shared ones apart.
     idle: Idle,
-    /// Flows with waiters, by how many these are, and the rank of the last.
+    /// Flows with waiters, by the number of waiters and the rank of the last.
     lengths: BTreeSet<(usize, Rank, FlowKey)>,
     len: usize,
 }
@@ -66,7 +79,7 @@ impl Idle {
     }
 }
 
-/// The waiters that are served before another one.
+/// The waiters that are served before a given waiter.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ahead {
     /// How many.
@@ -80,7 +93,7 @@ pub(crate) struct Ahead {
 #[derive(Debug, Default)]
 struct Flow {
     line: Line,
-    /// S, while the line is not empty.
+    /// S, while the flow has waiters.
     start: Tag,
     /// F.
     finish: Tag,
@@ -89,7 +102,7 @@ struct Flow {
 }
 
 impl Flow {
-    /// How many wait, and the rank of the last of them.
+    /// How many requests wait, and the rank of the last of them.
     fn length(&self) -> Option<(usize, Rank)> {
         self.line.last().map(|(last, _)| (self.line.len(), last))
     }
@@ -99,7 +112,7 @@ impl Flow {
 const RATIO: u32 = 32;
 
 impl Fair {
-    /// Takes a place in the flow of this key, or in a shared one; returns which.
+    /// Adds a waiter to the flow of this key, or to a shared flow; returns which.
     pub(crate) fn join(&mut self, flow: KeyHash, rank: Rank, toll: Toll) -> FlowKey {
         let key = self.flow_of(flow);
         if self.own() >= FLOWS_MAX {
@@ -116,10 +129,13 @@ impl Fair {
                 self.idle.of(key).remove(&(flow.finish, key));
                 flow.start = time.max(flow.finish);
                 self.waiting.insert((flow.start, rank, key));
+                self.ends.insert((flow.start + Tag::from(toll.share), key));
             }
-            Some((head, _)) if rank < head => {
+            Some((head, old)) if rank < head => {
                 self.waiting.remove(&(flow.start, head, key));
                 self.waiting.insert((flow.start, rank, key));
+                self.ends.remove(&(flow.start + Tag::from(old.share), key));
+                self.ends.insert((flow.start + Tag::from(toll.share), key));
             }
             Some(_) => {}
         }
@@ -130,7 +146,7 @@ impl Fair {
         key
     }
 
-    /// Gives up a place unserved.
+    /// Removes a waiter unserved.
     pub(crate) fn leave(&mut self, key: FlowKey, rank: Rank) -> Option<Toll> {
         let flow = self.flows.get_mut(&key)?;
         let (head, _) = flow.line.first()?;
@@ -140,9 +156,11 @@ impl Fair {
         self.len -= 1;
         if rank == head {
             self.waiting.remove(&(flow.start, rank, key));
+            self.ends.remove(&(flow.start + Tag::from(toll.share), key));
             match flow.line.first() {
-                Some((next, _)) => {
+                Some((next, then)) => {
                     self.waiting.insert((flow.start, next, key));
+                    self.ends.insert((flow.start + Tag::from(then.share), key));
                 }
                 None => self.rest(key),
             }
@@ -157,20 +175,25 @@ impl Fair {
         self.flows.get(key)?.line.first()
     }
 
-    /// Serves the next.
+    /// Serves the next waiter.
     pub(crate) fn serve(&mut self) -> Option<(Rank, Toll)> {
+        let time = self.risen();
         let (start, rank, key) = self.waiting.pop_first()?;
         let flow = self.flows.get_mut(&key)?;
         let before = flow.length();
         let toll = flow.line.leave(rank)?;
         let after = flow.length();
         self.len -= 1;
-        self.time = start;
+        self.time = start.max(time);
+        self.unspent += Tag::from(toll.share);
+        self.served = Some(key);
         flow.finish = start + Tag::from(toll.share);
+        self.ends.remove(&(flow.finish, key));
         match flow.line.first() {
-            Some((next, _)) => {
+            Some((next, then)) => {
                 flow.start = flow.finish;
                 self.waiting.insert((flow.start, next, key));
+                self.ends.insert((flow.start + Tag::from(then.share), key));
             }
             None => self.rest(key),
         }
@@ -179,8 +202,24 @@ impl Fair {
         Some((rank, toll))
     }
 
-    /// The last waiter of the longest flow, if that has at least two waiters more than the flow of a newcomer: so the
-    /// newcomer's flow does not become the longer one.
+    /// Where V has risen to since the last waiter was served. What would move it too far is dropped.
+    fn risen(&mut self) -> Tag {
+        let flows = self.sharing();
+        let most = self.ends.first().map_or(self.time, |(end, _)| *end);
+        let time = self.time + self.unspent / flows;
+        self.unspent = if time > most { 0 } else { self.unspent % flows };
+        time.min(most)
+    }
+
+    /// How many flows share the counter: those with waiters, and the one served last, which may have none left.
+    fn sharing(&self) -> Tag {
+        let waits = |key: FlowKey| self.flows.get(&key).is_some_and(|flow| !flow.line.is_empty());
+        let served = self.served.is_some_and(|key| !waits(key));
+        (self.waiting.len() + usize::from(served)).max(1) as Tag
+    }
+
+    /// The last waiter of the longest flow, if that flow has at least two waiters more than the flow of the
+    /// newcomer, so that the newcomer's flow does not become the longer one.
     pub(crate) fn displaced_by(&self, flow: KeyHash) -> Option<(Rank, Toll)> {
         let (longest, _, key) = self.lengths.last()?;
         let own = self.flows.get(&self.flow_of(flow)).map_or(0, |flow| flow.line.len());
@@ -213,7 +252,7 @@ impl Fair {
         self.waiting.len()
     }
 
-    /// The flow that a newcomer of this key would stand in.
+    /// The flow that a newcomer of this key would join.
     pub(crate) fn flow_of(&self, flow: KeyHash) -> FlowKey {
         let key = FlowKey::Own(flow);
         let is_over = |(finish, _): &(Tag, FlowKey)| *finish <= self.time;
@@ -226,8 +265,8 @@ impl Fair {
         self.flows.len() - self.shared
     }
 
-    /// What is served before `rank` costs no less than this. Falls short by hardly more than one
-    /// waiter of each flow, and looks at none of them but for its own flow's.
+    /// A lower bound of the cost that is served before `rank`. It is short by little more than one waiter of
+    /// each flow, and only the waiters of its own flow are looked at.
     pub(crate) fn cost_before_min(&self, key: FlowKey, rank: Rank) -> u64 {
         let tag = self.start_of(key, rank);
         let ahead = |flow: &Flow| {
@@ -236,7 +275,7 @@ impl Fair {
             if Tag::from(all.share) <= share {
                 all.cost
             } else {
-                // Whoever comes last of those before has a share that reaches at least to the tag.
+                // The last waiter served before has a share that reaches at least to the tag.
                 ((share * Tag::from(flow.cost_min)) >> RATIO) as u64
             }
         };
@@ -249,8 +288,8 @@ impl Fair {
         self.flows.get(&key).map_or(0, |flow| flow.line.before(rank).1.cost)
     }
 
-    /// The cost of all waiters that are served before `rank`, which may stand here already or not. `without` is the last waiter
-    /// of a flow, which does not count.
+    /// The cost of all waiters that are served before `rank`, which may wait here already or not. `without`
+    /// is the last waiter of a flow, which does not count.
     pub(crate) fn cost_before(&self, key: FlowKey, rank: Rank, without: Option<Rank>) -> u64 {
         let cost = |(flow, count, toll): (&Flow, usize, Toll)| {
             let is_last = |last: &(Rank, Toll)| Some(last.0) == without;
@@ -260,8 +299,8 @@ impl Fair {
         self.before(key, rank).map(cost).sum()
     }
 
-    /// The waiters that are served before `rank`: how many, their cost, and the last `max` of them, nearest first.
-    /// Looks at a few waiters of each flow.
+    /// The waiters that are served before `rank`: how many, their cost, and the last `max` of them, nearest
+    /// first. Looks at a few waiters of each flow.
     pub(crate) fn ahead(&self, key: FlowKey, rank: Rank, max: usize) -> Ahead {
         let (mut ahead, mut lines) = (Ahead::default(), vec![]);
         for (flow, count, toll) in self.before(key, rank) {
@@ -269,8 +308,8 @@ impl Fair {
             ahead.cost += toll.cost;
             lines.push((flow.start + Tag::from(toll.share), flow.line.back_from(count)));
         }
-        // The last of each flow, by the tag it is served at; whoever is named makes room for the one
-        // before it in its flow.
+        // The last waiter of each flow, by the tag at which it is served. When a waiter is taken, the waiter
+        // before it in its flow replaces it.
         let flows = lines.len();
         let mut last: BinaryHeap<(Tag, Rank, usize)> = BinaryHeap::with_capacity(flows);
         let mut step = |last: &mut BinaryHeap<_>, index: usize| {
@@ -291,7 +330,7 @@ impl Fair {
         ahead
     }
 
-    /// Of each flow, how many of its first are served before `rank`, and their toll.
+    /// For each flow, how many of its first waiters are served before `rank`, and their toll.
     fn before(&self, key: FlowKey, rank: Rank) -> impl Iterator<Item = (&Flow, usize, Toll)> {
         let tag = self.start_of(key, rank);
         let own = self.flows.get(&key).map(|flow| {
@@ -318,7 +357,7 @@ impl Fair {
         }
     }
 
-    /// A flow whose line became empty is kept only as long as its finish tag matters.
+    /// Handles a flow whose line became empty: it is kept only as long as its finish tag matters.
     fn rest(&mut self, key: FlowKey) {
         let finish = self.flows.get(&key).map_or(0, |flow| flow.finish);
         if finish > self.time {
@@ -328,8 +367,8 @@ impl Fair {
         }
     }
 
-    /// Drops idle flows whose finish tag no longer matters: thousands may come to that at once, so
-    /// only a few at a time. One that is still there is treated as if it were not.
+    /// Drops idle flows whose finish tag no longer matters. Thousands may reach that point at once, so only a
+    /// few are dropped at a time. A flow that is still stored is treated as if it were not.
     fn forget(&mut self) {
         for _ in 0..FORGET_STEP {
             for first in [self.idle.own.first().copied(), self.idle.shared.first().copied()] {

@@ -1,8 +1,8 @@
 //! Keys and flows as 128-bit numbers.
 //!
-//! Owns the keyed hash that stands for a key's text everywhere behind the engine's edge, so that a
-//! client who does not know the seed cannot make two keys meet. Promises the same number for the
-//! same seed and text. Never keeps a text.
+//! Owns the keyed hash that stands for a key's text everywhere behind the engine's edge, so that a client
+//! that does not know the seed cannot make two keys collide. Promises the same number for the same seed and
+//! text. Never keeps a text.
 
 use siphasher::sip128::{Hasher128, SipHasher13};
 use std::hash::Hasher;
@@ -48,7 +48,7 @@ mod tests {
         let all: BTreeSet<_> =
             (0..10_000u32).map(|n| hasher.hash(n.to_string().as_bytes())).collect();
         assert_eq!(all.len(), 10_000);
-        // Both halves alone tell keys apart: one finds the sub-table, the other the tag.
+        // Each half alone distinguishes keys: one selects the sub-table, the other the tag.
         let high: BTreeSet<_> = all.iter().map(|hash| hash.0[0]).collect();
         let low: BTreeSet<_> = all.iter().map(|hash| hash.0[1]).collect();
         assert_eq!((high.len(), low.len()), (10_000, 10_000));

@@ -5,8 +5,8 @@
 //! ([`CheckpointSet::compile`]), and everything at run time ([`Checkpoints`]): counters of keys by the
 //! million, queues in rank order or fair between flows, meters, and the one timer per queue.
 //!
-//! Promises S1, S2, S3 and P1. Never reads a clock, never evaluates an expression, never sees a
-//! key's text: the engine does, and hands in hashes.
+//! Promises S1, S2, S3 and P1. Never reads a clock, never evaluates an expression, never sees a key's text:
+//! the engine does, and passes hashes.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod at;

@@ -1,7 +1,7 @@
 //! What a checkpoint limits: a rate, a concurrency, or nothing.
 //!
-//! Owns the text form of a rate (`500/s`, `3 per 10s`), the same in files, SQL and messages. The
-//! burst is a setting of its own and not part of that text.
+//! Owns the text form of a rate (`500/s`, `3 per 10s`), which is the same in files, SQL and messages. The
+//! burst is a separate setting and not part of that text.
 
 use paceline_types::{ParseSpanError, Span};
 use std::fmt;
@@ -10,16 +10,16 @@ use std::str::FromStr;
 /// What is limited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// So much cost per length of time.
+    /// An amount of cost per length of time.
     Rate {
-        /// How much in each `per`.
+        /// The amount per `per`.
         count: u32,
         /// The length of time.
         per: Span,
         /// How much may be spent at once after a quiet time.
         burst: u32,
     },
-    /// So many requests at once, from passing the checkpoint to settlement.
+    /// A number of requests at once, from passing the checkpoint to settlement.
     Concurrency(u32),
     /// Nothing: only the meters run.
     Count,
@@ -41,7 +41,7 @@ impl Limit {
 /// A rate without its burst: what its text form says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
-    /// How much in each `per`.
+    /// The amount per `per`.
     pub count: u32,
     /// The length of time.
     pub per: Span,
@@ -78,11 +78,11 @@ const UNITS: [(&str, Span); 7] = [
 /// Why a text is not a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParseRateError {
-    /// It is not a number, then `/` or `per`, then a length of time.
+    /// It is not a number followed by `/` or `per` and a length of time.
     Form,
-    /// The number is not a whole one from 1 to 4,294,967,295.
+    /// The number is not a whole number from 1 to 4,294,967,295.
     Count,
-    /// The length of time is none.
+    /// The length of time cannot be parsed.
     Per(ParseSpanError),
     /// The length of time is zero.
     Zero,

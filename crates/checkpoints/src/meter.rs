@@ -1,15 +1,15 @@
 //! Meters: how many arrivals per second, over the running period and the one before.
 //!
-//! Owns two counts per meter. A reading is what arrived in the running period, plus what arrived in
-//! the one before weighted by the part of it that still lies in a window of one period. Periods are
-//! counted from the start of the clock, so that two meters of one period agree.
+//! Owns two counts per meter. A reading is what arrived in the running period, plus what arrived in the
+//! previous period weighted by the part of it that still lies in a window of one period. Periods are counted
+//! from the start of the clock, so that two meters with the same period agree.
 
 use paceline_types::{Span, Time};
 
-/// The meter of one key: small, because there are millions.
+/// The meter of one key. It is small because there are millions.
 ///
-/// The number of the period is kept to 32 bits. A meter that is not touched for exactly 2^32 periods
-/// would be read as a running one; arrivals at the checkpoint sweep it before.
+/// The number of the period is kept to 32 bits. A meter that is not used for exactly 2^32 periods would be
+/// read as a running one; arrivals at the checkpoint sweep it before that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Meter {
     tick: u32,
@@ -38,7 +38,7 @@ impl Meter {
         weigh(u64::from(this), u64::from(last), now, period)
     }
 
-    /// Whether nothing in it counts any more, as in a new one.
+    /// Whether all its counts are too old to matter, as in a new meter.
     pub(crate) fn is_over(&self, now: Time, period: Span) -> bool {
         match ((now.0 / period.0) as u32).wrapping_sub(self.tick) {
             0 => self.this == 0 && self.last == 0,

@@ -1,9 +1,9 @@
 //! The arithmetic of rates: exact, on nanoseconds and fractions of one.
 //!
-//! Owns [`Pace`], a rate of N per D with burst B, and [`Moment`], a time with a fraction in units of
-//! 1/N ns (N and D divided by what they share). Promises that no sum of steps of D/N is ever off by
-//! a fraction of a nanosecond. Sums past the end of time stay there: from then on nothing passes and
-//! nothing comes back, for what is really owed is not known any more.
+//! Owns [`Pace`], a rate of N per D with burst B, and [`Moment`], a time with a fraction in units of 1/N ns
+//! (N and D divided by their common divisor). Promises that no sum of steps of D/N is ever off by a fraction
+//! of a nanosecond. Sums past the end of time stay there: from then on nothing passes and nothing recovers,
+//! because the real debt is no longer known.
 
 use crate::spec::RECOVERY_MAX;
 use paceline_types::{Span, Time};
@@ -21,7 +21,7 @@ impl Moment {
         Self { ns: time.0, fraction: 0 }
     }
 
-    /// Whether it is the last nanosecond there is, which stands for all that would come after.
+    /// Whether it is the last nanosecond, which stands for all later times.
     const fn is_end(self) -> bool {
         self.ns == u64::MAX
     }
@@ -35,17 +35,17 @@ impl Moment {
 /// N per D with burst B.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pace {
-    /// N, divided by what it shares with D.
+    /// N, divided by its common divisor with D.
     parts: u32,
-    /// D in nanoseconds, divided by what it shares with N.
+    /// D in nanoseconds, divided by its common divisor with N.
     span: u64,
-    /// What one unit of cost takes: whole nanoseconds and the fraction.
+    /// The time that one unit of cost takes: whole nanoseconds and the fraction.
     step: Moment,
     pub(crate) burst: u32,
 }
 
 impl Pace {
-    /// `count` per `per`, both more than zero.
+    /// `count` per `per`, both greater than zero.
     pub(crate) fn new(count: u32, per: Span, burst: u32) -> Self {
         debug_assert!(count > 0 && per.0 > 0, "a rate lets something pass");
         let shared = shared_factor(per.0, u64::from(count.max(1))).max(1);
@@ -62,7 +62,7 @@ impl Pace {
             && !self.spend(tat, now, cost).is_end()
     }
 
-    /// When the head of a queue, of this cost, passes; never if what it spends cannot be told.
+    /// When the head of a queue, of this cost, passes; never if its cost would reach the end of time.
     pub(crate) fn head_at(&self, tat: Moment, cost: u64) -> Option<Time> {
         (!self.later(tat, cost).is_end()).then(|| self.pass_at(tat, cost))
     }
@@ -72,8 +72,8 @@ impl Pace {
         self.later(tat.max(Moment::at(from)), u64::from(cost))
     }
 
-    /// The counter after giving back `cost`, which was spent `ago`. What has come back since then by
-    /// itself does not come back again: else a late refund would let more pass than the rate (S1).
+    /// The counter after refunding `cost`, which was spent `ago`. The part that has recovered by itself since
+    /// then is not refunded. Otherwise a late refund would let more pass than the rate (S1).
     pub(crate) fn refund(&self, tat: Moment, cost: u32, ago: Span) -> Moment {
         let spent = self.lasts(u64::from(cost));
         match spent.ns.checked_sub(ago.0) {
@@ -82,7 +82,7 @@ impl Pace {
         }
     }
 
-    /// When the last of so much cost may pass: `tat + (cost - B)T`, which may be in the past.
+    /// When the last of this much cost may pass: `tat + (cost - B)T`, which may be in the past.
     pub(crate) fn pass_at(&self, tat: Moment, cost: u64) -> Time {
         let burst = u64::from(self.burst);
         if cost > burst {
@@ -92,9 +92,9 @@ impl Pace {
         }
     }
 
-    /// The counter at an edit from another pace: it owes as many units of cost as before, up to a whole
-    /// nanosecond, also if that is more than this burst. Else to lower a burst and raise it again would
-    /// let through what was spent before (S1).
+    /// The counter after an edit from another pace. It owes as many units of cost as before, rounded up to a
+    /// whole nanosecond, even if that is more than this burst. Otherwise lowering a burst and raising it
+    /// again would let through what was spent before (S1).
     pub(crate) fn owing(&self, before: &Self, tat: Moment, at: Time) -> Time {
         if tat <= Moment::at(at) || tat.is_end() {
             return tat.ceil();
@@ -107,7 +107,7 @@ impl Pace {
         at.plus(Span(lasts.min(RECOVERY_MAX.0)))
     }
 
-    /// How long the whole burst takes to come back, up to a whole nanosecond.
+    /// How long the whole burst takes to recover, rounded up to a whole nanosecond.
     pub(crate) fn recovery(&self) -> Span {
         Span(self.later(Moment::default(), u64::from(self.burst)).ceil().0)
     }
@@ -127,7 +127,7 @@ impl Pace {
         self.before(from, self.lasts(cost))
     }
 
-    /// Not earlier than the start of time.
+    /// `from` minus `less`, but not earlier than the start of time.
     fn before(&self, from: Moment, less: Moment) -> Moment {
         if from < less {
             return Moment::default();
@@ -138,7 +138,7 @@ impl Pace {
         Moment { ns: from.ns - less.ns - borrow, fraction: fraction as u32 }
     }
 
-    /// How long so much cost takes.
+    /// How long this much cost takes.
     fn lasts(&self, cost: u64) -> Moment {
         match cost {
             0 => Moment::default(),
@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(tat, Moment { ns: 333_333_333_333_333, fraction: 1 });
     }
 
-    /// Against plain fractions, for rates where N does not divide D.
+    /// Compared with plain fractions, for rates whose N does not divide D.
     #[test]
     fn equals_plain_fractions() {
         let mut state = 11u64;

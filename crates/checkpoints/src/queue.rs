@@ -12,14 +12,14 @@ use paceline_types::limits::AHEAD_MAX;
 use paceline_types::{CheckpointId, Line, Rank, Time, Toll};
 use std::collections::BTreeSet;
 
-/// Flows up to which the wait of a newcomer is worked out; past it that would take too long, and it is
-/// only known to be no less than something.
+/// Up to this many flows, the wait of a newcomer is computed exactly. Beyond that it would take too long, and
+/// only a lower bound is computed.
 const FLOWS_EXACT: usize = 64;
 
 /// One unit of a fair share for a weight of one.
 const SHARE: u64 = 1 << 20;
 
-/// What is known of a waiter.
+/// The state of a waiter.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waiter {
     pub(crate) checkpoint: CheckpointId,
@@ -39,7 +39,7 @@ pub(crate) struct Queue {
     pub(crate) counter: Which,
     /// The generation of the counters it belongs to; counters of an earlier one no longer exist.
     pub(crate) generation: u32,
-    /// The edit of fairness that its order is of.
+    /// The edit of fairness that its order belongs to.
     pub(crate) ordered: u32,
     order: Order,
     deadlines: BTreeSet<(Time, Rank)>,
@@ -59,7 +59,7 @@ impl Queue {
         Self { counter, generation, ordered, order, deadlines: BTreeSet::new(), due: None }
     }
 
-    /// Takes a place; returns the flow it stands in.
+    /// Adds a waiter; returns the flow it is in.
     pub(crate) fn join(&mut self, ticket: &Ticket, deadline: Time) -> FlowKey {
         self.deadlines.insert((deadline, ticket.rank));
         match &mut self.order {
@@ -71,7 +71,7 @@ impl Queue {
         }
     }
 
-    /// Gives up a place unserved.
+    /// Removes a waiter unserved.
     pub(crate) fn leave(&mut self, waiter: &Waiter) {
         let toll = match &mut self.order {
             Order::Rank(line) => line.leave(waiter.rank),
@@ -121,8 +121,8 @@ impl Queue {
         displaced.map(|(rank, toll)| (rank, toll.cost))
     }
 
-    /// What is served before a newcomer that takes the place of `displaced`. `fits` says whether so much is within its
-    /// bounds.
+    /// The cost that is served before a newcomer that takes the place of `displaced`. `fits` says whether a
+    /// cost is within the newcomer's bounds.
     pub(crate) fn cost_before_newcomer(
         &self,
         ticket: &Ticket,
@@ -156,13 +156,13 @@ impl Queue {
     }
 }
 
-/// What is served before a newcomer.
+/// The cost that is served before a newcomer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Before {
     Exactly(u64),
-    /// Nothing says that it is past the bounds.
+    /// Not computed; the lower bound is within the newcomer's bounds.
     Enough,
-    /// No less than that, which is past the bounds.
+    /// A lower bound, which exceeds the newcomer's bounds.
     AtLeast(u64),
 }
 
@@ -171,14 +171,14 @@ fn toll(ticket: &Ticket) -> Toll {
     Toll { cost, share: (cost * SHARE / u64::from(ticket.weight.max(1))).max(1) }
 }
 
-/// The queues of one checkpoint, found by number.
+/// The queues of one checkpoint, by number.
 #[derive(Debug, Default)]
 pub(crate) struct Queues {
     slots: Segments<Option<Box<Queue>>>,
     free: Vec<u32>,
 }
 
-/// When no request waits, more slots than this are given back.
+/// When no request waits, slots beyond this number are freed.
 const SLOTS_KEPT: usize = 256;
 
 impl Queues {

@@ -1,8 +1,8 @@
-//! A long list in pieces of one size, so that growing it never moves more than a little.
+//! A long list in pieces of one size, so that growing it never moves more than a few items.
 //!
-//! Promises that what holds the pieces is never moved either, and that all is given back in the
-//! reverse of the order in which it was taken: then an allocator can give it back to the system bit by
-//! bit, and not hundreds of megabytes at once when the one thing that lies behind them goes.
+//! Promises that the lists of pieces are never moved either, and that all memory is freed in the reverse
+//! order of its allocation. An allocator can then return it to the system a little at a time, instead of
+//! hundreds of megabytes at once when the last allocation behind them is freed.
 
 /// Items in one piece, and pieces in one group.
 const SEGMENT_LEN: usize = 256;
@@ -12,7 +12,7 @@ type Segment<T> = Vec<T>;
 /// A list that grows and shrinks at its end.
 #[derive(Debug)]
 pub(crate) struct Segments<T> {
-    /// All pieces are full but the last that is not empty; behind it there may be one that is.
+    /// All pieces are full except the last non-empty one; one empty piece may follow it.
     groups: Vec<Vec<Segment<T>>>,
     len: usize,
 }
@@ -43,8 +43,8 @@ impl<T> Segments<T> {
         let number = self.len.checked_sub(1)? / SEGMENT_LEN;
         let item = self.segment_mut(number)?.pop()?;
         self.len -= 1;
-        // A piece that became empty is kept, so that a length that goes to and fro between two pieces
-        // does not give one back and take it again each time.
+        // A piece that became empty is kept, so that a length that alternates between two pieces does not
+        // free and allocate one each time.
         if self.len == 0 {
             self.groups.clear();
         } else if self.len.is_multiple_of(SEGMENT_LEN) && self.segment(number + 1).is_some() {
@@ -125,7 +125,7 @@ mod tests {
         assert_eq!((segments.len(), segments.pop(), segments.get(0)), (0, None, None));
     }
 
-    /// One empty piece stays, no more, and none of an empty list.
+    /// At most one empty piece is kept, and none of an empty list.
     #[test]
     fn pieces_are_given_back() {
         let mut segments = Segments::default();

@@ -1,8 +1,7 @@
 //! All checkpoints of a configuration, checked and compiled.
 //!
-//! Owns the lists per place, in the order in which a request walks them. Promises that what is in a
-//! set can be put to use without an error: [`CheckpointSet::compile`] refuses everything that could
-//! not. Never changes once made.
+//! Owns the lists per place, in the order in which a request walks them. Promises that a set can be used
+//! without an error: [`CheckpointSet::compile`] refuses everything else. Never changes once created.
 
 use crate::at::At;
 use crate::limit::Limit;
@@ -13,10 +12,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-/// What is known of a connection before its first request.
+/// The attributes of a connection that are known before its first request.
 const OF_CONNECTIONS: [Known; 4] = [Known::Kind, Known::Frontend, Known::Client, Known::Host];
 
-/// One checkpoint, checked.
+/// One checked checkpoint.
 #[derive(Clone, Debug)]
 pub struct Checked {
     /// Its settings.
@@ -27,7 +26,7 @@ pub struct Checked {
     pub key: Option<Expr>,
     /// What distinguishes one flow from another.
     pub fair: Option<Expr>,
-    /// What a flow's share is multiplied by.
+    /// The factor of a flow's share.
     pub weight: Option<Expr>,
 }
 
@@ -39,15 +38,15 @@ pub struct CheckpointSet {
     warnings: Vec<Warning>,
 }
 
-/// Something that works, but hardly as it was meant.
+/// Something that works, but probably not as intended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Warning {
-    /// Requests, or connections, hold a count of `concurrency` while they wait at `rate`, which comes
-    /// later in the same list.
+    /// Requests or connections hold a count of `concurrency` while they wait at `rate`, which is later in the
+    /// same list.
     ConcurrencyBeforeRate {
         /// The list.
         at: At,
-        /// What passes both.
+        /// Whether requests or connections pass both.
         on: On,
         /// The name of the first of the two.
         concurrency: Box<str>,
@@ -76,15 +75,15 @@ impl CheckpointSet {
     ///
     /// # Errors
     ///
-    /// The first thing that is wrong: a setting out of range, a name or number that occurs twice, an
-    /// expression that does not compile or reads what it may not.
+    /// The first error: a setting out of range, a duplicate name or id, an expression that does not compile
+    /// or that reads an attribute it may not.
     pub fn compile(specs: Vec<Spec>, scope: &dyn Scope) -> Result<Self, SpecError> {
         Self::compile_with(specs, vec![], scope)
     }
 
-    /// The same with some that nobody wrote: `gates` keep their number of places by
-    /// [`Checkpoints::set_limit`](crate::Checkpoints::set_limit), and are not among those that there
-    /// may be so many of.
+    /// The same with `gates`, checkpoints that are not written in the configuration. A gate gets its limit by
+    /// [`Checkpoints::set_limit`](crate::Checkpoints::set_limit), and does not count towards the maximum
+    /// number of checkpoints.
     ///
     /// # Errors
     ///
@@ -139,18 +138,18 @@ impl CheckpointSet {
         self.lists.get(at).map_or(&[], Vec::as_slice)
     }
 
-    /// The checkpoint with this number.
+    /// The checkpoint with this id.
     #[must_use]
     pub fn checkpoint(&self, id: CheckpointId) -> Option<&Arc<Checked>> {
         self.by_id.get(&id)
     }
 
-    /// All checkpoints, by number.
+    /// All checkpoints, by id.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Checked>> {
         self.by_id.values()
     }
 
-    /// What works, but hardly as it was meant.
+    /// What works, but probably not as intended.
     #[must_use]
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
@@ -185,7 +184,7 @@ impl Checked {
         }
     }
 
-    /// The expression that reads of a connection what no connection has, and the attribute.
+    /// The expression that reads an attribute that connections do not have, and the attribute.
     fn reads_beyond(&self) -> Option<(Field, Box<str>)> {
         if self.spec.on == On::Request {
             return None;
@@ -217,8 +216,8 @@ impl Checked {
     }
 }
 
-/// The first concurrency checkpoint of a list that has a rate behind it, once. Requests and connections
-/// do not wait at each other's.
+/// The first concurrency checkpoint of a list with a later rate, once. Requests do not wait at the
+/// checkpoints of connections, nor connections at those of requests.
 fn warning(list: &[Arc<Checked>], on: On) -> Option<Warning> {
     let mut specs = list.iter().map(|checked| &checked.spec).filter(|spec| spec.on == on);
     let concurrency = specs.find(|spec| matches!(spec.limit, Limit::Concurrency(_)))?;

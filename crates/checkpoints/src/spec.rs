@@ -1,4 +1,4 @@
-//! One checkpoint as it is configured, and what can be wrong with it.
+//! The configuration of one checkpoint, and its possible errors.
 //!
 //! Owns the settings with their defaults and ranges. Expressions are still text here; `set` compiles
 //! them.
@@ -15,23 +15,22 @@ pub const CHECKPOINTS_MAX: usize = 10_000;
 /// The most that `keys_max` of a checkpoint can be set to.
 pub const KEYS_MAX_MAX: usize = 100_000_000;
 
-/// The most that `max_len` and `max_total` of a checkpoint's queue can be set to: whoever waits takes
-/// memory.
+/// The most that `max_len` and `max_total` of a checkpoint's queue can be set to: each waiter takes memory.
 pub const WAITERS_MAX: u64 = 10_000_000;
 
-/// The longest that a whole burst may take to come back, so that no time runs past its end.
+/// The longest that a whole burst may take to recover, so that no time overflows.
 pub const RECOVERY_MAX: Span = Span::from_secs(100 * 365 * 86_400);
 
 /// One checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spec {
-    /// Its number, which an edit keeps.
+    /// Its id, which an edit keeps.
     pub id: CheckpointId,
     /// Its name.
     pub name: Box<str>,
-    /// The list it stands in.
+    /// The place of its list.
     pub at: At,
-    /// What passes it.
+    /// Whether requests or connections pass it.
     pub on: On,
     /// Its place in that list.
     pub number: u32,
@@ -41,15 +40,15 @@ pub struct Spec {
     pub key: Option<String>,
     /// What distinguishes one flow from another within a counter's queue; without it, rank alone orders.
     pub fair: Option<String>,
-    /// What a flow's share is multiplied by.
+    /// The factor of a flow's share.
     pub weight: Option<String>,
     /// What is limited.
     pub limit: Limit,
-    /// The meters' period, where the limit is no rate; a rate's meters use its own.
+    /// The period of the meters if the limit is not a rate; the meters of a rate use its own.
     pub period: Span,
     /// The bounds of its queues.
     pub queue: QueueSpec,
-    /// How many keys have a counter of their own; more share one.
+    /// How many keys have a counter of their own; further keys share one.
     pub keys_max: usize,
     /// The HTTP status of its refusals.
     pub status: u16,
@@ -60,11 +59,11 @@ pub struct Spec {
 /// The bounds of a checkpoint's queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueSpec {
-    /// How many may wait for one counter.
+    /// How many requests may wait for one counter.
     pub len_max: u64,
-    /// How many may wait for all counters of the checkpoint together.
+    /// How many requests may wait for all counters of the checkpoint together.
     pub total_max: u64,
-    /// How long one may wait.
+    /// How long a request may wait.
     pub delay_max: Span,
 }
 
@@ -77,7 +76,7 @@ impl Default for QueueSpec {
 /// Whether a checkpoint enforces its decisions or only counts them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// It holds up and refuses.
+    /// It delays and refuses requests.
     #[default]
     Enforce,
     /// It counts what it would have done and lets everything pass.
@@ -116,7 +115,7 @@ impl Spec {
         }
     }
 
-    /// Whether every plain setting is in its range; expressions are checked by compiling them.
+    /// Checks whether every plain setting is in its range; expressions are checked by compiling them.
     pub(crate) fn check(&self) -> Result<(), SpecError> {
         let wrong = |field, problem| Err(SpecError { name: self.name.clone(), field, problem });
         if self.name.is_empty() || self.name.len() > limits::NAME_BYTES_MAX {
@@ -168,7 +167,7 @@ fn recovery(count: u32, per: Span, burst: u32) -> Span {
 /// A setting of a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Field {
-    /// The number that an edit keeps.
+    /// The id that an edit keeps.
     Id,
     /// `name`
     Name,
@@ -201,7 +200,7 @@ pub enum Field {
 }
 
 impl Field {
-    /// The setting's name, as people write it.
+    /// The setting's name in the configuration.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -240,13 +239,13 @@ pub struct SpecError {
 pub enum Problem {
     /// There are more than [`CHECKPOINTS_MAX`] checkpoints.
     TooMany,
-    /// Another checkpoint has the same.
+    /// Another checkpoint has the same value.
     Duplicate,
     /// The name is empty or longer than [`limits::NAME_BYTES_MAX`].
     NameLength,
-    /// It must be at least 1, or longer than no time.
+    /// It must be at least 1, or longer than zero.
     Zero,
-    /// The burst takes longer than [`RECOVERY_MAX`] to come back.
+    /// The burst takes longer than [`RECOVERY_MAX`] to recover.
     Recovery,
     /// It is not from 1 to [`KEYS_MAX_MAX`].
     KeysMax(usize),
@@ -254,15 +253,15 @@ pub enum Problem {
     Status(u16),
     /// It is more than [`WAITERS_MAX`].
     Waiters(u64),
-    /// It means something only together with `fair`.
+    /// It is used only together with `fair`.
     WithoutFair,
-    /// It means something only where requests wait: at a rate or a concurrency.
+    /// It is used only where requests wait: at a rate or a concurrency.
     WithoutQueue,
-    /// Connections pass checkpoints of frontends alone.
+    /// Connections pass only checkpoints of frontends.
     NotAtFrontend,
-    /// An expression of a checkpoint for connections reads what is known of a request alone.
+    /// An expression of a checkpoint for connections reads an attribute that only requests have.
     NotOfConnection(Box<str>),
-    /// This frontend is a door that hands no connections in.
+    /// The door of this frontend does not submit connections.
     NoConnections(Box<str>),
     /// The gate of this backend has the same name.
     GateName(Box<str>),
@@ -293,7 +292,9 @@ impl fmt::Display for Problem {
             Self::KeysMax(found) => write!(f, "expected 1 to {KEYS_MAX_MAX}, found {found}"),
             Self::Status(found) => write!(f, "expected 400 to 599, found {found}"),
             Self::Waiters(found) => write!(f, "expected at most {WAITERS_MAX}, found {found}"),
-            Self::WithoutQueue => f.write_str("nobody waits at a checkpoint that only counts"),
+            Self::WithoutQueue => {
+                f.write_str("without rate or concurrency it only counts and has no queue")
+            }
             Self::WithoutFair => f.write_str("there is no fair that it could weigh"),
             Self::NotAtFrontend => f.write_str("connections pass only checkpoints at a frontend"),
             Self::NotOfConnection(attribute) => write!(

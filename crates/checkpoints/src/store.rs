@@ -1,10 +1,10 @@
-//! Where the counters of a table lie: in blocks of one size, in one list without holes.
+//! Storage of a table's counters: in blocks of one size, in one list without holes.
 //!
-//! Owns the sub-tables, each a short list of blocks and a one-byte tag for each entry, which is
-//! scanned to find a key, and the blocks of all of them. A block that becomes empty is filled with the
-//! last one, so that the list only ever grows and shrinks at its end, a piece of some hundred blocks at
-//! a time. Promises that neither a key that comes nor one that goes makes the allocator search: with
-//! one allocation for each sub-table, giving back millions of them stalls it for milliseconds.
+//! Owns the blocks and the sub-tables. Each sub-table is a short list of blocks and a one-byte tag for each
+//! entry, which is scanned to find a key. A block that becomes empty is filled with the last one, so the list
+//! only grows and shrinks at its end, in pieces of some hundred blocks. Promises that adding or removing a
+//! key never makes the allocator search: with one allocation per sub-table, freeing millions of them stalls
+//! it for milliseconds.
 
 use crate::counter::Counter;
 use crate::edits::Edits;
@@ -17,8 +17,8 @@ const BLOCK_LEN: usize = 8;
 /// Blocks of one sub-table, at most.
 const BLOCKS_MAX: usize = 14;
 
-/// Entries of one sub-table, at most. Shortly before it is split its mean is 64, from which this is
-/// six standard deviations away: a key that finds no place here has no room in the table.
+/// The most entries of one sub-table. Shortly before a sub-table is split, its mean is 64; this is six
+/// standard deviations more. A key that finds no place here has no room in the table.
 pub(crate) const ENTRIES_MAX: usize = BLOCK_LEN * BLOCKS_MAX;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,7 +30,7 @@ pub(crate) struct Entry {
 #[derive(Debug)]
 struct Block {
     entries: [Entry; BLOCK_LEN],
-    /// The sub-table that has it, and in the lowest four bits how many entries it has.
+    /// The sub-table that owns it, and in the lowest four bits its number of entries.
     owner_and_len: u32,
     /// The last edit that these counters have seen.
     seen: u32,
@@ -39,13 +39,13 @@ struct Block {
 #[derive(Debug)]
 struct SubTable {
     len: u32,
-    /// As many as are needed for `len` entries, all full but the last.
+    /// As many blocks as `len` entries need, all full but the last.
     blocks: [u32; BLOCKS_MAX],
     /// The tag of each entry, in the same order.
     tags: [u8; ENTRIES_MAX],
 }
 
-/// Where an entry lies, until the next one comes or goes.
+/// Where an entry is stored; valid until the next one is added or removed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spot {
     table: usize,
@@ -81,15 +81,15 @@ impl Store {
         self.tables.push(SubTable { len: 0, blocks: [0; BLOCKS_MAX], tags: [0; ENTRIES_MAX] });
     }
 
-    /// Takes away the last sub-table, if it is empty.
+    /// Removes the last sub-table, if it is empty.
     pub(crate) fn shrink(&mut self) {
         if self.tables() > 0 && self.len_of(self.tables() - 1) == 0 {
             self.tables.pop();
         }
     }
 
-    /// Gives back the memory of the last sub-table, whatever is in it, and of as many blocks. What is
-    /// left can only be dropped in the same way. Returns how many entries it had.
+    /// Frees the memory of the last sub-table, whatever it contains, and of as many blocks. The rest can only
+    /// be dropped in the same way. Returns how many entries it had.
     pub(crate) fn drop_last(&mut self) -> Option<usize> {
         let len = self.tables.pop()?.len as usize;
         for _ in 0..len.div_ceil(BLOCK_LEN) {
@@ -98,7 +98,7 @@ impl Store {
         Some(len)
     }
 
-    /// Where a key stands in its sub-table.
+    /// Where a key is stored in its sub-table.
     pub(crate) fn find(&self, table: usize, key: KeyHash) -> Option<Spot> {
         let sub = self.tables.get(table)?;
         let tag = tag(key);
@@ -117,19 +117,19 @@ impl Store {
         None
     }
 
-    /// Where the entry of this number in its sub-table lies.
+    /// Where the entry with this index in its sub-table is stored.
     pub(crate) fn spot(&self, table: usize, index: usize) -> Option<Spot> {
         self.tables.get(table)?.spot(table, index)
     }
 
-    /// Where the entry of this number in a block lies.
+    /// Where the entry with this index in a block is stored.
     pub(crate) fn spot_in(&self, block: usize, index: usize) -> Option<Spot> {
         let table = self.blocks.get(block).filter(|block| index < block.len())?.owner();
         let nth = self.tables.get(table)?.position(block)?;
         Some(Spot { table, index: nth * BLOCK_LEN + index, block })
     }
 
-    /// An entry; it may not have seen the last edits.
+    /// An entry. It may not have seen the last edits.
     pub(crate) fn at(&self, spot: Spot) -> Option<&Entry> {
         self.blocks.get(spot.block)?.entries.get(spot.index % BLOCK_LEN)
     }
@@ -138,7 +138,7 @@ impl Store {
         self.blocks.get_mut(spot.block)?.entries.get_mut(spot.index % BLOCK_LEN)
     }
 
-    /// The counter of this number in a block, as it is after all edits.
+    /// The counter with this index in a block, after all edits.
     pub(crate) fn brought(&self, block: usize, index: usize, edits: &Edits) -> Option<Counter> {
         let block = self.blocks.get(block).filter(|block| index < block.len())?;
         let mut counter = block.entries.get(index)?.counter;
@@ -181,7 +181,7 @@ impl Store {
         Some(spot)
     }
 
-    /// Takes away an entry; the last of its sub-table takes its place. It comes back up to date.
+    /// Removes an entry; the last one of its sub-table takes its place. Returns it up to date.
     pub(crate) fn remove(&mut self, spot: Spot, edits: &Edits) -> Option<Entry> {
         let last = self.spot(spot.table, self.len_of(spot.table).checked_sub(1)?)?;
         self.bring(spot, edits);
@@ -198,7 +198,7 @@ impl Store {
         Some(removed)
     }
 
-    /// Takes an empty block out of the list and puts the last one in its place.
+    /// Removes an empty block from the list and moves the last block into its place.
     fn free(&mut self, block: usize) {
         let Some(last) = self.blocks.pop() else { return };
         let number = self.blocks.len();
@@ -221,7 +221,7 @@ impl SubTable {
         Some(Spot { table, index, block: *block as usize })
     }
 
-    /// Which of its blocks this is.
+    /// The position of this block among the blocks of its sub-table.
     fn position(&self, block: usize) -> Option<usize> {
         let its = self.blocks.iter().take((self.len as usize).div_ceil(BLOCK_LEN));
         its.enumerate().find(|(_, its)| **its as usize == block).map(|(nth, _)| nth)
@@ -253,7 +253,8 @@ impl Block {
     }
 }
 
-/// The high bit of every byte of `eight` that equals `tag`; above a hit it may be wrong, never below.
+/// The high bit of every byte of `eight` that equals `tag`. Bits above the lowest hit may be wrong, bits
+/// below never.
 const fn equal_bytes(eight: u64, tag: u8) -> u64 {
     const LOW: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = 0x8080_8080_8080_8080;

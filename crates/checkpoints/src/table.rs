@@ -1,10 +1,10 @@
 //! Counters of keys, by the million.
 //!
-//! Owns which key belongs to which of many small sub-tables, under linear hashing: as keys come one
-//! sub-table is split at a time, as they go one pair is joined at a time, so no call ever moves more
-//! than a few dozen counters, and nothing large is ever allocated or copied at once.
+//! Owns which key belongs to which of many small sub-tables, by linear hashing. As keys are added, one
+//! sub-table is split at a time. As keys are removed, one pair is joined at a time. So no call ever moves
+//! more than a few dozen counters, and nothing large is ever allocated or copied at once.
 //!
-//! Promises that a counter equal to a new one goes away: a cursor looks at a few per call.
+//! Promises that a counter equal to a new one is dropped: a cursor looks at a few counters per call.
 
 use crate::counter::Counter;
 use crate::edits::Edits;
@@ -13,12 +13,12 @@ pub(crate) use crate::store::Spot;
 use crate::store::{ENTRIES_MAX, Entry, Store};
 use paceline_types::{Span, Time};
 
-/// Past this many keys per sub-table one is split.
+/// Above this mean number of keys per sub-table, one is split.
 const MEAN_MAX: usize = 32;
-/// Below this many keys per sub-table two are joined.
+/// Below this mean number of keys per sub-table, two are joined.
 const MEAN_MIN: usize = 12;
 
-/// So many pairs are joined per sweep, at most.
+/// The most pairs joined per sweep.
 const JOINS: usize = 2;
 
 /// The counters of one checkpoint's keys.
@@ -26,8 +26,8 @@ const JOINS: usize = 2;
 pub(crate) struct Table {
     store: Store,
     keys: usize,
-    /// Where the sweep goes on: a block and a place in it. Blocks that lie side by side are quick to
-    /// look at, wherever their keys belong.
+    /// Where the sweep continues: a block and an index in it. Adjacent blocks are quick to look at, whichever
+    /// sub-tables their keys belong to.
     cursor: (usize, usize),
 }
 
@@ -44,12 +44,12 @@ impl Table {
         Some(spot)
     }
 
-    /// A copy of the counter of `key`, up to date, without touching anything.
+    /// A copy of the counter of `key`, up to date, without changing anything.
     pub(crate) fn peek(&self, key: KeyHash, edits: &Edits) -> Option<Counter> {
         self.store.brought_at(self.store.find(self.table_of(key), key)?, edits)
     }
 
-    /// Makes a counter for `key`, which has none. `None` if there is no place for it.
+    /// Creates a counter for `key`, which has none. `None` if there is no place for it.
     pub(crate) fn insert(&mut self, key: KeyHash, counter: Counter, edits: &Edits) -> Option<Spot> {
         if self.keys >= self.store.tables() * MEAN_MAX {
             self.split(edits);
@@ -64,19 +64,19 @@ impl Table {
         self.store.len_of(self.table_of(key)) < ENTRIES_MAX
     }
 
-    /// The counter at a place that `find` or `insert` just gave.
+    /// The counter at a spot that `find` or `insert` just returned.
     pub(crate) fn at(&mut self, spot: Spot) -> Option<&mut Counter> {
         self.store.at_mut(spot).map(|entry| &mut entry.counter)
     }
 
-    /// Takes away the counter at a place that `find` just gave.
+    /// Removes the counter at a spot that `find` just returned.
     pub(crate) fn remove(&mut self, spot: Spot, edits: &Edits) {
         if self.store.remove(spot, edits).is_some() {
             self.keys -= 1;
         }
     }
 
-    /// Looks at the next `count` counters and drops those that equal a new one.
+    /// Looks at the next `count` counters and drops those equal to a new one.
     pub(crate) fn sweep(&mut self, count: usize, now: Time, period: Span, edits: &Edits) {
         for _ in 0..count {
             let (block, index) = self.cursor;
@@ -87,7 +87,7 @@ impl Table {
                 }
                 continue;
             }
-            // Edits are forgotten after a while, so a round of the sweep shows them to all.
+            // Edits are forgotten after a while, so each round of the sweep applies them to all counters.
             self.store.bring_block(block, edits);
             match self.store.brought(block, index, edits) {
                 None => self.cursor = (block + 1, 0),
@@ -130,16 +130,16 @@ impl Table {
         fresh
     }
 
-    /// Gives back the memory of the last sub-table and forgets keys. Whether there was one. What is
-    /// left can only be dropped in the same way.
+    /// Frees the memory of the last sub-table and forgets its keys. Returns whether there was one. The rest
+    /// can only be dropped in the same way.
     pub(crate) fn drop_one(&mut self) -> bool {
         let dropped = self.store.drop_last();
         self.keys -= dropped.unwrap_or(0);
         dropped.is_some()
     }
 
-    /// Linear hashing: so many bits of the hash as number all sub-tables, one fewer where that
-    /// names one that does not exist yet.
+    /// Linear hashing: as many bits of the hash as it takes to number all sub-tables, or one bit fewer if
+    /// they name a sub-table that does not exist yet.
     fn table_of(&self, key: KeyHash) -> usize {
         let count = self.store.tables().max(1);
         let wide = count.next_power_of_two();
@@ -147,7 +147,7 @@ impl Table {
         if table < count { table } else { table - wide / 2 }
     }
 
-    /// Adds a sub-table and moves to it what belongs there, all from one other.
+    /// Adds a sub-table and moves the counters that belong there, all from one other sub-table.
     fn split(&mut self, edits: &Edits) {
         let new = self.store.tables();
         self.store.grow();
@@ -167,8 +167,7 @@ impl Table {
         }
     }
 
-    /// Takes away the last sub-table and moves its counters to the one it was split from, if they
-    /// find a place there.
+    /// Removes the last sub-table and moves its counters to the one it was split from, if they fit there.
     fn join(&mut self, edits: &Edits) {
         let Some(gone) = self.store.tables().checked_sub(1).filter(|gone| *gone > 0) else {
             return;

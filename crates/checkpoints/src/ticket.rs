@@ -1,4 +1,4 @@
-//! What goes into a checkpoint and what comes out of it.
+//! The input and the results of a checkpoint.
 
 use crate::at::At;
 use crate::hash::KeyHash;
@@ -9,17 +9,17 @@ use paceline_types::{CheckpointId, Rank, RequestId, Span, Time};
 pub struct Ticket {
     /// Its place in every queue; the rank's `id` is the request.
     pub rank: Rank,
-    /// Its key; ignored where the checkpoint has no `key`.
+    /// Its key; ignored if the checkpoint has no `key`.
     pub key: KeyHash,
-    /// Its flow; ignored where the checkpoint has no `fair`.
+    /// Its flow; ignored if the checkpoint has no `fair`.
     pub flow: KeyHash,
     /// The weight of its flow.
     pub weight: u32,
-    /// What it spends.
+    /// Its cost.
     pub cost: u32,
-    /// The end of its own longest wait, if it has one.
+    /// The deadline of its own longest wait, if it has one.
     pub deadline: Option<Time>,
-    /// What it brought out of a queue as [`How::Again`]: then no bound holds it back.
+    /// Set if it left a queue as [`How::Again`]. No bound holds it back then.
     pub kept: Option<Kept>,
 }
 
@@ -28,43 +28,43 @@ pub struct Ticket {
 pub struct Kept {
     /// When it began to wait.
     pub entered: Time,
-    /// When it will have waited long enough.
+    /// Its deadline.
     pub deadline: Time,
     /// Whether the meters have counted it already.
     pub metered: bool,
 }
 
-/// What becomes of a request that arrives.
+/// The result of an arrival.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Arrival {
-    /// It walks on, and gives this back at its end.
+    /// The request passed, and gives this back when it ends.
     Passed(HeldCount),
-    /// It waits.
+    /// The request waits.
     Queued {
-        /// When it would pass if nobody else came, where that is known at a small price.
+        /// When it passes if no other request arrives, if that is cheap to compute.
         pass_at: Option<Time>,
-        /// The waiter whose place in a full queue it took, which is turned away.
+        /// The waiter whose place in a full queue it took; that waiter is refused.
         displaced: Option<Moved>,
     },
-    /// It is turned away.
+    /// The request is refused.
     Refused(Turned),
 }
 
-/// What would become of a request if it arrived now and the checkpoint enforced.
+/// What would happen to a request that arrives now if the checkpoint enforces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outlook {
-    /// It would walk on.
+    /// It would pass.
     Pass,
     /// It would wait.
     Queue {
-        /// Until then, where that is known at a small price.
+        /// When it would pass, if that is cheap to compute.
         pass_at: Option<Time>,
     },
-    /// It would be turned away.
+    /// It would be refused.
     Refuse(Turned),
 }
 
-/// That a request passed a checkpoint: a count, and what it spent. Given back once.
+/// A request's pass of a checkpoint: a count, and its cost. Given back once.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a count that is not given back is held for ever"]
 pub struct HeldCount {
@@ -75,30 +75,30 @@ pub struct HeldCount {
     /// The last edit of the limit when it was spent.
     pub(crate) edit: u32,
     pub(crate) since: Time,
-    /// Whether it holds one of so many that may be held at once.
+    /// Whether it counts towards a concurrency limit.
     pub(crate) limited: bool,
 }
 
 impl HeldCount {
-    /// The checkpoint that was passed.
+    /// The checkpoint that the request passed.
     #[must_use]
     pub const fn checkpoint(&self) -> CheckpointId {
         self.checkpoint
     }
 
-    /// The counter, where others may have to wait until this is given back.
+    /// The counter, if other requests may have to wait until this is given back.
     #[must_use]
     pub fn counter(&self) -> Option<KeyHash> {
         self.limited.then(|| self.counter.number())
     }
 
-    /// What was spent there.
+    /// The cost that the request spent.
     #[must_use]
     pub const fn cost(&self) -> u32 {
         self.cost
     }
 
-    /// When it was passed.
+    /// When the request passed.
     #[must_use]
     pub const fn since(&self) -> Time {
         self.since
@@ -108,16 +108,16 @@ impl HeldCount {
 /// Which counter of a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Which {
-    /// The only one, where there is no key.
+    /// The only counter, if the checkpoint has no key.
     Only,
-    /// The one that keys past the maximum share, for this key.
+    /// The counter that keys past the maximum share, for this key.
     Overflow(KeyHash),
-    /// That of a key.
+    /// The counter of a key.
     Key(KeyHash),
 }
 
 impl Which {
-    /// A number that tells it from other counters of its checkpoint.
+    /// A number that distinguishes it from other counters of its checkpoint.
     pub(crate) const fn number(self) -> KeyHash {
         match self {
             Self::Only => KeyHash([0; 2]),
@@ -126,27 +126,27 @@ impl Which {
         }
     }
 
-    /// Whether both are the same counter, whatever key uses the shared one.
+    /// Whether both are the same counter; all keys at the overflow counter have the same one.
     pub(crate) fn is_same(self, other: Self) -> bool {
         self == other || matches!((self, other), (Self::Overflow(_), Self::Overflow(_)))
     }
 }
 
-/// Why a request is turned away, and when another try has a chance.
+/// Why a request is refused, and when a retry has a chance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turned {
-    /// Why.
+    /// The cause.
     pub cause: Cause,
-    /// When to come back, where that is known.
+    /// When to retry, if known.
     pub retry_at: Option<Time>,
 }
 
-/// Why a request is turned away.
+/// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// As many wait as may.
+    /// The queue is full.
     Full {
-        /// How many that is.
+        /// The most that may wait.
         max: u64,
     },
     /// It would wait too long.
@@ -156,14 +156,14 @@ pub enum Cause {
         /// How long it may wait.
         max: Span,
     },
-    /// It waited as long as it may.
+    /// It reached its deadline.
     Expired {
         /// How long it waited.
         waited: Span,
     },
-    /// It costs more than can ever be spent at once.
+    /// Its cost is more than the burst.
     CostTooHigh {
-        /// The most that can be.
+        /// The burst.
         burst: u32,
     },
 }
@@ -182,47 +182,48 @@ pub struct Moved {
 /// How a waiter left its queue.
 #[derive(Debug, PartialEq, Eq)]
 pub enum How {
-    /// It walks on, and gives this back at its end.
+    /// It passed, and gives this back when it ends.
     Passed(HeldCount),
-    /// It waited too long, a request of a shorter flow took its place, or an edit made its cost too high.
+    /// It reached its deadline, a request of a shorter flow took its place, or an edit made its cost too
+    /// high.
     Refused(Turned),
-    /// The checkpoint has new counters: it must arrive there again.
+    /// The checkpoint has new counters: the request must arrive there again.
     Again(Kept),
-    /// The checkpoint is gone: it walks on and holds nothing from here.
+    /// The checkpoint was deleted: the request continues and holds nothing from it.
     Gone {
-        /// The list that the checkpoint stood in last.
+        /// The last place of the checkpoint.
         at: At,
-        /// Its place in that list.
+        /// Its number in that list.
         number: u32,
     },
 }
 
-/// What a checkpoint did so far and what it holds.
+/// What a checkpoint has done so far, and what it holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Requests that arrived, or were counted.
     pub arrivals: u64,
     /// Of those, how many passed, at once or after waiting.
     pub passed: u64,
-    /// How many ever waited.
+    /// How many have waited.
     pub queued: u64,
     /// How many wait now.
     pub queued_now: u64,
     /// How many passed and are not settled.
     pub inflight: u64,
-    /// Turned away because too many waited.
+    /// Refused because the queue was full.
     pub refused_full: u64,
-    /// Turned away because the wait would have been too long.
+    /// Refused because the wait would have been too long.
     pub refused_too_long: u64,
-    /// Turned away because the cost is more than the burst.
+    /// Refused because the cost is more than the burst.
     pub refused_cost: u64,
-    /// Turned away after they waited as long as they may.
+    /// Refused when they reached their deadline.
     pub expired: u64,
-    /// Left the queue by themselves.
+    /// Left the queue before they passed.
     pub left: u64,
     /// In watch mode: passed, but would have waited.
     pub would_wait: u64,
-    /// In watch mode: passed, but would have been turned away.
+    /// In watch mode: passed, but would have been refused.
     pub would_refuse: u64,
     /// Keys that have a counter of their own now.
     pub keys: u64,

@@ -3,12 +3,12 @@
 use paceline_types::{CheckpointId, Rank, Time};
 use std::collections::BTreeMap;
 
-/// When a waiter moves by itself. Ordered as events are handled: time, passes before expiries, rank.
+/// When a waiter moves by itself. Ordered as events are handled: by time, passes before expiries, by rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Due {
-    /// When. What an edit set free is due since the start of time.
+    /// The time. A waiter that an edit dismisses is due at the start of time.
     pub at: Time,
-    /// Whether it passes or has waited too long.
+    /// Whether the waiter passes or expires.
     pub kind: DueKind,
     /// The waiter's rank.
     pub rank: Rank,
@@ -19,7 +19,7 @@ pub struct Due {
 pub enum DueKind {
     /// The head of a queue leaves it.
     Pass,
-    /// A waiter has waited as long as it may.
+    /// A waiter reaches its deadline.
     Expire,
 }
 
@@ -30,14 +30,14 @@ pub(crate) struct QueueAt {
     pub(crate) queue: u32,
 }
 
-/// The next event of every queue. A rank waits in one queue at a time, so no two are the same.
+/// The next event of every queue. A rank waits in one queue at a time, so no two events are equal.
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
     set: BTreeMap<Due, QueueAt>,
 }
 
 impl Timers {
-    /// Puts `new` in the place of `old`, for one queue.
+    /// Replaces `old` with `new` for one queue.
     pub(crate) fn replace(&mut self, old: Option<Due>, new: Option<Due>, at: QueueAt) {
         if old == new {
             return;

@@ -1,4 +1,4 @@
-//! What can be asked without changing anything: counters, a waiter's place, what would happen.
+//! Questions that change nothing: counters, a waiter's place, what would happen to a request.
 
 use crate::checkpoint::Terms;
 use crate::checkpoints::Checkpoints;
@@ -8,26 +8,26 @@ use crate::queue::Queue;
 use crate::ticket::{HeldCount, Outlook, Stats, Ticket};
 use paceline_types::{CheckpointId, RequestId, Time};
 
-/// Where a waiter stands.
+/// The position of a waiter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Standing {
-    /// At this checkpoint.
+    /// The checkpoint where it waits.
     pub checkpoint: CheckpointId,
     /// The counter it waits for, as [`HeldCount::counter`] returns it.
     pub counter: KeyHash,
-    /// So many are served before it.
+    /// How many waiters are served before it.
     pub ahead: usize,
-    /// The last of those, nearest first.
+    /// The last of those waiters, nearest first.
     pub nearest: Vec<RequestId>,
-    /// When it passes if no request arrives or leaves, where that can be known.
+    /// When it passes if no request arrives or leaves, if that can be known.
     pub pass_at: Option<Time>,
     /// When it began to wait.
     pub entered: Time,
-    /// When it will have waited long enough.
+    /// Its deadline.
     pub deadline: Time,
     /// How many requests passed this counter and are not settled.
     pub held: u32,
-    /// How many may be, where that is what it waits for.
+    /// The concurrency limit, if that is what it waits for.
     pub limit: Option<u32>,
 }
 
@@ -64,13 +64,13 @@ impl Checkpoints {
         })
     }
 
-    /// Whether a request stands in a queue: one that was handed a count does not.
+    /// Whether a request is in a queue; a request that was handed a count is not.
     #[must_use]
     pub fn waits(&self, request: RequestId) -> bool {
         self.waiting.waiters.contains_key(&request)
     }
 
-    /// Where a waiter stands; `None` if it does not wait here.
+    /// The position of a waiter; `None` if it does not wait here.
     ///
     /// In a fair queue this looks at a few waiters of each flow.
     #[must_use]
@@ -103,7 +103,7 @@ impl Checkpoints {
         })
     }
 
-    /// Whether a waiter waits for the counter that this was passed at.
+    /// Whether a waiter waits for the counter of this count.
     #[must_use]
     pub fn waits_for(&self, request: RequestId, held: &HeldCount) -> bool {
         let Some(waiter) = self.waiting.waiters.get(&request) else { return false };
@@ -114,7 +114,7 @@ impl Checkpoints {
             && counter.is_some_and(|counter| counter.is_same(held.counter))
     }
 
-    /// What would become of a request that arrived now, if the checkpoint enforces.
+    /// What would happen to a request that arrived now if the checkpoint enforced.
     #[must_use]
     pub fn preview(&self, now: Time, id: CheckpointId, ticket: &Ticket) -> Outlook {
         let (now, Some(index)) = (self.at(now), self.open(id)) else { return Outlook::Pass };
@@ -122,7 +122,7 @@ impl Checkpoints {
         checkpoint.decide(now, &checkpoint.peek_arrival(now, ticket.key), ticket)
     }
 
-    /// What a checkpoint did so far and what it holds.
+    /// What a checkpoint has done so far, and what it holds.
     #[must_use]
     pub fn stats(&self, id: CheckpointId) -> Option<Stats> {
         let checkpoint = &self.list[self.open(id)?];

@@ -1,26 +1,28 @@
-//! Who holds claims, who waits for them, and who can move on.
+//! Which requests hold claims, which wait for them, and which can be tried again.
 //!
 //! Owns the state under the engine's lock. A request is in one of these stages:
 //!
-//! - *aside*: it names a resource that does not exist, and is in nobody's way;
-//! - *free*: it waits, and nobody found it blocked; the engine may try [`Claims::take`];
-//! - *ready*: the same, and [`Claims::poll`] is going to say so;
-//! - *parked*: it was tried and found blocked, and stands parked at one node where it is blocked;
+//! - *aside*: it names a resource that does not exist, and blocks no other request;
+//! - *free*: it waits, and was not found blocked; the engine may try [`Claims::take`];
+//! - *ready*: the same, and [`Claims::poll`] is going to report it;
+//! - *parked*: it was tried and found blocked, and is parked at one node where it is blocked;
 //! - *held*: it holds all its claims.
 //!
-//! A waiter is blocked at a node where it has a mark when a holder has a clashing one there, or an
-//! eligible waiter of earlier rank has. When a mark leaves a node, parked waiters are looked at from
-//! the front and handed out as long as they are not blocked there; being tried again looks at all
-//! marks, so what may be held together never depends on who is woken. Handing out happens one by one
-//! in [`Claims::poll`], so a release that frees 100,000 waiters costs the caller as much as it takes.
+//! A waiter is blocked at a node where it has a mark when a holder has a clashing mark there, or an eligible
+//! waiter of earlier rank has. When a mark is removed from a node, parked waiters are checked from the front
+//! and returned as long as they are not blocked there. Trying a waiter again checks all its marks, so what may
+//! be held together never depends on which waiter is woken. [`Claims::poll`] returns waiters one by one, so the
+//! caller decides how much of the work of a release that frees 100,000 waiters it does.
 //!
-//! A new graph is swapped in at once, and the marks it changes are worked out in steps; until they
-//! are, nothing is taken.
+//! A new graph is swapped in at once, and the marks it changes are updated in steps. Until that is done,
+//! nothing is taken.
 
 mod aside;
+mod circle;
 mod edit;
 mod holding;
 mod made;
+mod nested;
 mod step;
 mod view;
 mod why;
@@ -36,8 +38,10 @@ use crate::mark::{Mark, MarkMode, NodeKey, Root, add_root, combine};
 use crate::node::{Nodes, Tag};
 use crate::wanted::{Resting, WantedClaims, numbers};
 use aside::{Aside, Lack};
+use circle::Looks;
 use edit::Edit;
 use made::Made;
+use nested::Sessions;
 use paceline_types::{Claim, Rank, RequestId, SessionId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -47,17 +51,17 @@ use step::Leaving;
 #[derive(Debug)]
 pub struct Claims {
     graph: Arc<Graph>,
-    /// Counts the graphs; a request remembers for which one its marks are right.
+    /// Counts the graphs. A request remembers for which one its marks are correct.
     sequence: u64,
     requests: BTreeMap<RequestId, Request>,
     nodes: Nodes,
     made: Made,
-    /// For each name that is missing, who waits for it; each request under one name at a time.
+    /// The requests that wait for each missing name; each request is listed under one name at a time.
     asides: BTreeMap<Box<str>, BTreeSet<RequestId>>,
-    /// Holders by session.
-    sessions: BTreeSet<(SessionId, RequestId)>,
+    sessions: Sessions,
+    looks: Looks,
     ready: VecDeque<RequestId>,
-    /// Requests that went aside or came back.
+    /// Requests that went aside or returned, to be reported.
     news: VecDeque<RequestId>,
     edits: VecDeque<Edit>,
     leaving: VecDeque<Leaving>,
@@ -67,28 +71,28 @@ pub struct Claims {
 /// What the engine should do next for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// What blocked this waiter may be gone: try [`Claims::take`] again.
+    /// This waiter may no longer be blocked: try [`Claims::take`] again.
     Unblocked(RequestId),
-    /// A resource of this waiter was deleted; it stands aside, not eligible, until it is removed, or
-    /// made by [`Claims::create`], or the resource comes back.
+    /// A resource of this waiter was deleted. The waiter is aside, not eligible, until it is removed,
+    /// [`Claims::create`] makes the resource, or the resource exists again.
     Unknown(RequestId),
-    /// An edit made a claim of this waiter too wide; it stands aside until it is removed.
+    /// An edit made a claim of this waiter too wide; it is aside until it is removed.
     TooWide(RequestId),
-    /// All resources of this request exist now: it waits like any other, not eligible yet.
+    /// All resources of this request exist now: it waits like others, and is not eligible yet.
     Known(RequestId),
 }
 
 /// Why claims were not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blocked {
-    /// Another request is in the way.
+    /// Another request blocks it.
     By {
         /// The first one found.
         id: RequestId,
-        /// Whether it holds what is wanted; otherwise it waits and comes first.
+        /// Whether that one holds what is wanted; otherwise it waits and has an earlier rank.
         is_held: bool,
     },
-    /// A graph edit is still being worked in; a waiter will be told to try again.
+    /// A graph edit is still being applied; [`Claims::poll`] reports when to try again.
     Busy,
     /// There is no such waiter.
     NotWaiting,
@@ -100,20 +104,24 @@ pub enum Blocked {
 struct Request {
     rank: Rank,
     session: Option<SessionId>,
+    /// Further sessions that end only after it.
+    within: Box<[SessionId]>,
     sequence: u64,
     stage: Stage,
     is_eligible: bool,
+    /// The last request that was submitted before this one began to hold.
+    last_at_start: RequestId,
     /// Whether the engine was told that all its resources exist.
     is_told_known: bool,
     /// In the order of their keys; empty while aside.
     roots: Vec<Root>,
     marks: Box<[Mark]>,
-    /// What its resources were called, if it came while edits were worked in: the graph it came in
-    /// may be left out.
+    /// The names of its resources, if it arrived while edits were being applied: the graph it was resolved in
+    /// may be skipped.
     names: Names,
 }
 
-/// Names of resources, for those who would not find them in a graph.
+/// Names of resources, for requests that would not find them in a graph.
 type Names = Box<[(NodeKey, Box<str>)]>;
 
 #[derive(Debug)]
@@ -138,7 +146,7 @@ impl Default for Claims {
 }
 
 impl Claims {
-    /// No resources, nobody.
+    /// No resources, no requests.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -148,7 +156,8 @@ impl Claims {
             nodes: Nodes::default(),
             made: Made::default(),
             asides: BTreeMap::new(),
-            sessions: BTreeSet::new(),
+            sessions: Sessions::new(),
+            looks: Looks::default(),
             ready: VecDeque::new(),
             news: VecDeque::new(),
             edits: VecDeque::new(),
@@ -157,7 +166,7 @@ impl Claims {
         }
     }
 
-    /// Adds a waiter, neither eligible nor tried yet. Names that no resource has are made for it.
+    /// Adds a waiter, neither eligible nor tried yet. Nodes are made for names that no resource has.
     pub fn add(
         &mut self,
         id: RequestId,
@@ -169,7 +178,7 @@ impl Claims {
         self.stats.waiting += 1;
     }
 
-    /// Makes a newcomer that [`Claims::check`] let pass a holder, without its ever waiting.
+    /// Makes a newcomer that [`Claims::check`] accepted a holder, without waiting.
     pub fn take_at_once(
         &mut self,
         id: RequestId,
@@ -178,11 +187,13 @@ impl Claims {
         wanted: WantedClaims,
     ) {
         self.enter(id, rank, session, wanted, Stage::Held);
-        self.sessions.extend(session.map(|session| (session, id)));
+        if let Some(session) = session {
+            self.sessions.hold(session, id);
+        }
         self.stats.holding += 1;
     }
 
-    /// Says whether a waiter's marks block those of later rank: they do while it could run.
+    /// Sets whether a waiter's marks block requests of later rank: they do while it could run.
     pub fn set_eligible(&mut self, id: RequestId, is_eligible: bool) {
         let Some(request) = self.requests.get_mut(&id) else { return };
         if request.is_eligible == is_eligible || matches!(request.stage, Stage::Held) {
@@ -199,13 +210,16 @@ impl Claims {
                 self.nodes.remove(mark.key, Tag::Waiting(mark.mode), request.rank);
             }
         }
+        if is_eligible {
+            self.looks.add(id, &self.sessions);
+        }
     }
 
-    /// Whether a newcomer could take its claims, names that no resource has included.
+    /// Whether a newcomer could take its claims, including names that no resource has.
     ///
     /// # Errors
     ///
-    /// When it could not: who is in its way, or that nothing can be taken just now.
+    /// When it could not: the request that blocks it, or that nothing can be taken at present.
     pub fn check(&self, wanted: &mut WantedClaims, rank: Rank) -> Result<(), Blocked> {
         if self.is_busy() {
             return Err(Blocked::Busy);
@@ -229,7 +243,7 @@ impl Claims {
     ///
     /// # Errors
     ///
-    /// When it is blocked; [`Claims::poll`] tells when to try again.
+    /// When it is blocked; [`Claims::poll`] reports when to try again.
     pub fn take(&mut self, id: RequestId) -> Result<(), Blocked> {
         let is_busy = self.is_busy();
         let Some(request) = self.requests.get_mut(&id) else { return Err(Blocked::NotWaiting) };
@@ -259,7 +273,7 @@ impl Claims {
         Ok(())
     }
 
-    /// A waiter leaves, or a holder gives everything back. Whether there was such a request.
+    /// Removes a waiter, or a holder with all its claims. Returns whether there was such a request.
     pub fn remove(&mut self, id: RequestId) -> bool {
         let Some(request) = self.requests.remove(&id) else { return false };
         self.unpark(&request);
@@ -268,17 +282,20 @@ impl Claims {
             Stage::Aside(_) => {}
             Stage::Held => {
                 if let Some(session) = request.session {
-                    self.sessions.remove(&(session, id));
+                    self.sessions.release(session, id);
                 }
                 self.stats.holding -= 1;
             }
-            _ => self.stats.waiting -= 1,
+            _ => {
+                self.end_wait(&request);
+                self.stats.waiting -= 1;
+            }
         }
         self.unlist(request);
         true
     }
 
-    /// What to do next. Says nobody is unblocked as long as a graph edit is being worked in.
+    /// What to do next. Reports no unblocked waiter while a graph edit is being applied.
     pub fn poll(&mut self) -> Option<Event> {
         while let Some(id) = self.news.pop_front() {
             if let Some(event) = self.tell(id) {
@@ -310,7 +327,7 @@ impl Claims {
         &self.graph
     }
 
-    /// Resolves claims again if the graph has changed since. Whether it has.
+    /// Resolves claims again if the graph has changed since. Returns whether it has.
     pub fn refresh(&self, wanted: &mut WantedClaims) -> bool {
         let has_changed = !Arc::ptr_eq(&wanted.graph, &self.graph);
         if has_changed {
@@ -319,19 +336,19 @@ impl Claims {
         has_changed
     }
 
-    /// What is to be kept of a waiter or holder that leaves, to come back later.
+    /// What is kept of a waiter or holder that leaves and may return later.
     #[must_use]
     pub fn rest(&self, id: RequestId) -> Option<Resting> {
         self.requests.get(&id).map(|request| Resting::of(&request.roots))
     }
 
-    /// What a request claims that slept: `claims` are those it rests from.
+    /// The claims of a request that slept; `claims` are those that `resting` was made from.
     #[must_use]
     pub fn wake(&self, resting: &Resting, claims: &[Claim]) -> WantedClaims {
         WantedClaims::awake(&self.graph, resting, claims)
     }
 
-    /// Puts a request into the books.
+    /// Registers a request.
     fn enter(
         &mut self,
         id: RequestId,
@@ -347,23 +364,28 @@ impl Claims {
         let request = Request {
             rank,
             session,
+            within: Box::default(),
             sequence: self.sequence,
             stage,
             is_eligible: false,
+            last_at_start: self.sessions.last(),
             is_told_known: true,
             roots,
             marks,
             names,
         };
         self.list(&request);
+        if request.stage.is_waiting() {
+            self.begin_wait(id, &request);
+        }
         self.requests.insert(id, request);
     }
 
-    /// Roots and marks of what is wanted, with a node for every name that no resource has.
+    /// The roots and marks of what is wanted, with a node for every name that no resource has.
     fn make_unknown(&mut self, wanted: WantedClaims) -> (Vec<Root>, Box<[Mark]>) {
         let WantedClaims { graph, mut roots, mut marks, unknown, too_wide, .. } = wanted;
         if too_wide.is_some() {
-            // Whoever takes it in all the same pays for it.
+            // A caller that adds it all the same pays for finding the marks.
             marks = graph.marks(&roots);
         }
         if unknown.is_empty() {
@@ -383,7 +405,7 @@ impl Claims {
         (roots, marks.into_boxed_slice())
     }
 
-    /// What the resources of a newcomer are called, if that has to be remembered.
+    /// The names of a newcomer's resources, if they have to be remembered.
     fn names(&self, wanted: &WantedClaims) -> Names {
         if !self.is_busy() {
             return Names::default();
@@ -392,7 +414,7 @@ impl Claims {
         wanted.roots.iter().map(name).collect()
     }
 
-    /// Turns a waiter that is not blocked, nor parked, into a holder.
+    /// Turns a waiter that is neither blocked nor parked into a holder.
     fn hold(&mut self, id: RequestId) {
         let Some(request) = self.requests.get_mut(&id) else { return };
         for mark in &request.marks {
@@ -408,12 +430,17 @@ impl Claims {
         }
         request.stage = Stage::Held;
         request.is_eligible = false;
-        self.sessions.extend(request.session.map(|session| (session, id)));
+        request.last_at_start = self.sessions.last();
+        let sessions = &mut self.sessions;
+        request.sessions().for_each(|session| sessions.leave(session, id));
+        if let Some(session) = request.session {
+            sessions.hold(session, id);
+        }
         self.stats.waiting -= 1;
         self.stats.holding += 1;
     }
 
-    /// Puts the marks and roots of a request at their nodes, as its stage asks for.
+    /// Puts the marks and roots of a request at their nodes, with the tags of its stage.
     fn list(&mut self, request: &Request) {
         for root in &request.roots {
             self.nodes.insert(root.key, request.root_tag(), request.rank);

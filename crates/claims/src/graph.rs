@@ -1,9 +1,9 @@
 //! The graph of resources: an immutable snapshot, built and read outside the engine's lock.
 //!
-//! Owns names, ids and edges in flat lists, so that a graph of 100,000 resources is dropped in no time.
-//! Nodes are numbered in the order of their ids. Promises that there is no cycle, that every name and
-//! id stands for one resource, and that finding the marks of a claim walks a sub-tree only as far as
-//! it has nodes with several parents. Never changes after it was built.
+//! Owns names, ids and edges in flat lists, so that a graph of 100,000 resources is dropped quickly. Nodes are
+//! numbered in the order of their ids. Promises that there is no cycle, that every name and id belongs to one
+//! resource, and that finding the marks of a claim walks a sub-tree only as far as it has nodes with several
+//! parents. Never changes after it was built.
 
 mod build;
 mod change;
@@ -26,7 +26,7 @@ pub const RESOURCES_MAX: usize = 10_000_000;
 /// Edges of one graph.
 pub const EDGES_MAX: usize = 100_000_000;
 
-/// Names a resource for as long as it exists, also when its name changes.
+/// Identifies a resource for as long as it exists, even if its name changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ResourceId(pub u64);
 
@@ -40,13 +40,13 @@ impl ResourceId {
 pub struct Resource {
     /// Stays the same when the resource is renamed; at most [`ResourceId::MAX`].
     pub id: ResourceId,
-    /// What claims call it.
+    /// The name that claims use.
     pub name: Box<str>,
-    /// The resources it hangs below.
+    /// Its parents.
     pub parents: Vec<ResourceId>,
 }
 
-/// All resources and how they hang together.
+/// All resources and their edges.
 pub struct Graph {
     /// The id of each node, ascending.
     ids: Vec<ResourceId>,
@@ -55,12 +55,12 @@ pub struct Graph {
     by_name: Vec<u32>,
     parents: Lists,
     children: Lists,
-    /// Nodes with several parents; of those with the same parents only the lowest, which stands for all:
-    /// sub-trees that meet at one of them meet at all.
+    /// Nodes with several parents. Of nodes with the same parents only the lowest is included, which represents
+    /// all: sub-trees that meet at one of them meet at all.
     meets: Bits,
-    /// Of the children those where sub-trees meet, or below which they do.
+    /// The children where sub-trees meet, or below which they do.
     doors: Lists,
-    /// What differs from the graph before, found here because it is too much work for the lock.
+    /// The differences to the previous graph, found here because it is too much work for the lock.
     changes: Changes,
 }
 
@@ -104,13 +104,13 @@ impl Graph {
         self.node(id).map(|node| self.name_of(node))
     }
 
-    /// The resources that hang directly below `id`, in the order of their ids.
+    /// The children of `id`, in the order of their ids.
     pub fn children(&self, id: ResourceId) -> impl Iterator<Item = ResourceId> {
         let node = self.node(id);
         node.into_iter().flat_map(|node| self.children.of(node)).map(|child| self.id(*child))
     }
 
-    /// The resources that `id` hangs directly below, in the order of their ids.
+    /// The parents of `id`, in the order of their ids.
     pub fn parents(&self, id: ResourceId) -> impl Iterator<Item = ResourceId> {
         let node = self.node(id);
         node.into_iter().flat_map(|node| self.parents.of(node)).map(|parent| self.id(*parent))

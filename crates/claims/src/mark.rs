@@ -1,5 +1,5 @@
-//! Marks: what a request leaves at the nodes of the graph, so that two requests whose sub-trees meet
-//! find each other without walking either sub-tree.
+//! Marks: what a request leaves at the nodes of the graph, so that two requests whose sub-trees meet find each
+//! other without walking either sub-tree.
 //!
 //! A claim on R leaves an intention at every ancestor of R, a full mark at R, and a full mark at each
 //! side door: a node inside the sub-tree that also has a parent outside it. Two requests conflict
@@ -11,8 +11,8 @@
 //!   inner stands at the root of the outer. Or take a common node with no common node above it: it has
 //!   a parent in each sub-tree that is not in the other, so it is a side door of both.
 //!
-//! Nodes that have the same parents, and are no roots, lie in a sub-tree together or not at all: as side
-//! doors the lowest of them is marked for all.
+//! Nodes that have the same parents, and are not roots, are in a sub-tree together or not at all: as side doors
+//! only the lowest of them is marked.
 //!
 //! The same holds for the union of several sub-trees, so a request with many roots needs side doors
 //! only where its union has them. The modes are those of hierarchical locking; a request that has both
@@ -20,8 +20,8 @@
 
 use paceline_types::Mode;
 
-/// Names a node for as long as somebody refers to it: a resource of the graph, or a name that has no
-/// resource and is claimed all the same.
+/// Identifies a node for as long as it is referred to: a resource of the graph, or a name without a resource
+/// that is claimed all the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeKey(pub(crate) u64);
 
@@ -34,17 +34,17 @@ impl NodeKey {
     }
 }
 
-/// What a mark says at its node.
+/// The meaning of a mark at its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(crate) enum MarkMode {
-    /// A shared claim lies below.
+    /// A shared claim is below.
     SharedBelow,
-    /// An exclusive claim lies below.
+    /// An exclusive claim is below.
     ExclusiveBelow,
     /// The node and all below it are claimed shared.
     Shared,
-    /// The node and all below it are claimed alone.
+    /// The node and all below it are claimed exclusively.
     Exclusive,
 }
 
@@ -91,7 +91,7 @@ impl MarkMode {
 pub(crate) struct Mark {
     pub key: NodeKey,
     pub mode: MarkMode,
-    /// Which of the request's roots it comes from; the last number stands for all further ones.
+    /// The number of the request's root that it belongs to; the last number is shared by all further roots.
     pub root: u16,
 }
 
@@ -100,12 +100,12 @@ pub(crate) struct Mark {
 pub(crate) struct Root {
     pub key: NodeKey,
     pub mode: Mode,
-    /// The number of the claim that it comes from, the first if there are several.
+    /// The number of the claim that it belongs to, the first if there are several.
     pub claim: u16,
 }
 
 impl Root {
-    /// Takes in another root at the same node.
+    /// Merges another root at the same node.
     fn join(&mut self, other: Self) {
         // Exclusive is the lesser of the two.
         self.mode = self.mode.min(other.mode);
@@ -113,7 +113,7 @@ impl Root {
     }
 }
 
-/// Adds a root, or strengthens the one that is there: `roots` stays in the order of the keys.
+/// Adds a root, or strengthens the existing one. `roots` stays in the order of the keys.
 pub(crate) fn add_root(roots: &mut Vec<Root>, root: Root) {
     match roots.binary_search_by_key(&root.key, |other| other.key) {
         Ok(index) => roots[index].join(root),
@@ -121,7 +121,7 @@ pub(crate) fn add_root(roots: &mut Vec<Root>, root: Root) {
     }
 }
 
-/// Sorts roots by key, and leaves one of each, the strongest.
+/// Sorts roots by key, and keeps the strongest of each.
 pub(crate) fn sort_roots(roots: &mut Vec<Root>) {
     roots.sort_unstable_by_key(|root| (root.key, root.mode));
     roots.dedup_by(|next, kept| {
@@ -133,7 +133,7 @@ pub(crate) fn sort_roots(roots: &mut Vec<Root>) {
     });
 }
 
-/// Sorts marks by node and mode, and leaves out those that a stronger one at the same node covers.
+/// Sorts marks by node and mode, and drops marks that a stronger one at the same node covers.
 pub(crate) fn combine(marks: &mut Vec<Mark>) {
     marks.sort_unstable_by_key(|mark| (mark.key, std::cmp::Reverse(mark.mode), mark.root));
     let mut kept = 0;
@@ -164,7 +164,7 @@ mod tests {
         }
     }
 
-    /// Leaving a covered mark out loses no clash.
+    /// Dropping a covered mark loses no clash.
     #[test]
     fn combined_marks_clash_with_the_same() {
         for bits in 0..1u8 << 4 {

@@ -1,9 +1,9 @@
-//! What stands at the nodes: held marks, marks of eligible waiters, and waiters that are parked.
+//! The content of nodes: held marks, marks of eligible waiters, and parked waiters.
 //!
-//! Owns one sorted list of places per node where something stands; other nodes cost nothing. Promises
-//! that looking for who is in the way at a node, and joining or leaving it, take a few steps however
-//! many stand there; and that of the parked waiters only those are touched that can move on: within
-//! one mode the first who is still blocked proves the later ones blocked.
+//! Owns one sorted list of places per node that has some; other nodes cost nothing. Promises that finding the
+//! requests that block at a node, and adding or removing a place, take a few steps however many places there
+//! are; and that of the parked waiters only those are touched that can be tried again: within one mode the
+//! first waiter that is still blocked proves that the later ones are.
 
 mod places;
 
@@ -12,12 +12,12 @@ use paceline_types::{Rank, RequestId};
 use places::Places;
 use std::collections::{BTreeMap, VecDeque};
 
-/// What a place at a node is for.
+/// The meaning of a place at a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Tag {
     /// A mark of a holder.
     Held(MarkMode),
-    /// A mark of an eligible waiter: it blocks those of later rank.
+    /// A mark of an eligible waiter: it blocks requests of later rank.
     Waiting(MarkMode),
     /// A waiter of this mode that was found blocked here.
     Parked(MarkMode),
@@ -41,12 +41,12 @@ impl Tag {
     }
 }
 
-/// Everything that stands at one node.
+/// All places at one node.
 #[derive(Debug, Default)]
 pub(crate) struct Node {
     places: Places,
     counts: [u32; Tag::COUNT],
-    /// Whether parked waiters should be looked at, because something left.
+    /// Whether parked waiters should be checked, because a mark was removed.
     is_stirred: bool,
 }
 
@@ -61,7 +61,7 @@ impl Node {
         self.places.ranks(tag.number() as u8, from)
     }
 
-    /// The ranks with this tag that stand before `rank`.
+    /// The ranks with this tag that are lower than `rank`.
     pub fn before(&self, tag: Tag, rank: Rank) -> impl DoubleEndedIterator<Item = Rank> {
         self.places.before(tag.number() as u8, rank)
     }
@@ -71,7 +71,7 @@ impl Node {
         if self.count(tag) == 0 { None } else { self.places.first(tag.number() as u8) }
     }
 
-    /// Who is in the way of a waiter with this mark, and whether by holding.
+    /// The request that blocks a waiter with this mark, and whether it is a holder.
     fn obstacle(&self, mode: MarkMode, rank: Rank) -> Option<(RequestId, bool)> {
         for other in mode.clashing() {
             if let Some(holder) = self.first(Tag::Held(*other)) {
@@ -106,7 +106,7 @@ impl Node {
         MarkMode::ALL.into_iter().any(|mode| self.count(Tag::Parked(mode)) > 0)
     }
 
-    /// Whether the mark that is about to leave may be what blocks somebody.
+    /// Whether the mark that is about to be removed may block a parked waiter.
     fn matters(&self, tag: Tag, rank: Rank) -> bool {
         match tag {
             Tag::Held(_) => self.count(tag) == 1,
@@ -116,11 +116,11 @@ impl Node {
     }
 }
 
-/// All nodes where something stands.
+/// All nodes that have places.
 #[derive(Debug, Default)]
 pub(crate) struct Nodes {
     nodes: BTreeMap<NodeKey, Node>,
-    /// Nodes whose parked waiters should be looked at.
+    /// Nodes whose parked waiters should be checked.
     stirred: VecDeque<NodeKey>,
 }
 
@@ -144,7 +144,7 @@ impl Nodes {
         self.nodes.get(&key).map_or(0, |node| node.count(tag))
     }
 
-    /// Who is in the way of a waiter with this mark, and whether by holding.
+    /// The request that blocks a waiter with this mark, and whether it is a holder.
     pub fn obstacle(&self, key: NodeKey, mode: MarkMode, rank: Rank) -> Option<(RequestId, bool)> {
         self.nodes.get(&key)?.obstacle(mode, rank)
     }
@@ -153,7 +153,7 @@ impl Nodes {
         self.nodes.entry(key).or_default().insert(tag, rank);
     }
 
-    /// Takes a place away, and has the parked waiters looked at if it may be what blocked them.
+    /// Removes a place, and marks the node to be checked if it may have blocked parked waiters.
     pub fn remove(&mut self, key: NodeKey, tag: Tag, rank: Rank) {
         let Some(node) = self.nodes.get_mut(&key) else { return };
         if !node.is_stirred && node.matters(tag, rank) && node.has_parked() {
@@ -166,15 +166,15 @@ impl Nodes {
         }
     }
 
-    /// Turns a waiting mark into a held one. Nobody can move on by that: whom the waiting one blocked
-    /// the held one blocks too.
+    /// Turns a waiting mark into a held one. This unblocks no waiter: what the waiting mark blocked, the held
+    /// one blocks too.
     pub fn hold(&mut self, key: NodeKey, mode: MarkMode, rank: Rank) {
         let node = self.nodes.entry(key).or_default();
         node.remove(Tag::Waiting(mode), rank);
         node.insert(Tag::Held(mode), rank);
     }
 
-    /// Whether there are parked waiters to look at.
+    /// Whether there are parked waiters to check.
     pub fn is_stirred(&self) -> bool {
         !self.stirred.is_empty()
     }

@@ -1,9 +1,9 @@
 //! What one request claims, resolved against a graph outside the engine's lock.
 //!
-//! Owns the roots and marks of the request and the names that the graph does not know; and [`Resting`],
-//! the little that is kept of it while the request sleeps elsewhere. Promises that both can be resolved
-//! again when the graph changed in between, and that marks are found for no more than a bounded amount
-//! of work. Never looks at who holds what.
+//! Owns the roots and marks of the request and the names that the graph does not know; and [`Resting`], the
+//! little that is kept of it while the request sleeps elsewhere. Promises that both can be resolved again when
+//! the graph changed in between, and that finding the marks takes a bounded amount of work. Never looks at
+//! which request holds what.
 
 use crate::claims::walk_cost;
 use crate::graph::{EDGES_WALKED_MAX, Graph, ResourceId};
@@ -24,7 +24,7 @@ pub struct WantedClaims {
     pub(crate) unknown: Vec<(u16, Claim)>,
     /// Edges that were walked to find the marks.
     walked: usize,
-    /// A root that has too many marks; then there are none.
+    /// A root that has too many marks; then `marks` is empty.
     pub(crate) too_wide: Option<NodeKey>,
 }
 
@@ -33,7 +33,7 @@ pub struct WantedClaims {
 pub enum ResolveError {
     /// There are more than [`CLAIMS_MAX`].
     TooMany(usize),
-    /// A claim names nothing.
+    /// A claim has an empty name.
     NameEmpty,
     /// A name is longer than [`NAME_BYTES_MAX`]; this is its length.
     NameTooLong(usize),
@@ -57,12 +57,12 @@ impl fmt::Display for ResolveError {
 impl std::error::Error for ResolveError {}
 
 impl Graph {
-    /// What a request with these claims wants. The same resource twice counts once, in the stronger
+    /// What a request with these claims wants. A resource that is claimed twice counts once, in the stronger
     /// mode.
     ///
     /// # Errors
     ///
-    /// When there are too many claims, or one cannot be a name. An unknown name is no error: see
+    /// When there are too many claims, or one has an invalid name. An unknown name is no error: see
     /// [`WantedClaims::unknown`].
     pub fn resolve(self: &Arc<Self>, claims: &[Claim]) -> Result<WantedClaims, ResolveError> {
         if claims.len() > CLAIMS_MAX {
@@ -78,7 +78,8 @@ impl Graph {
         Ok(self.resolve_held(claims))
     }
 
-    /// The same for claims of a request that was granted: edits may have given it more than a request may ask for.
+    /// The same for claims of a request that was granted: edits may have given it more than a request may ask
+    /// for.
     #[must_use]
     pub fn resolve_held(self: &Arc<Self>, claims: &[Claim]) -> WantedClaims {
         WantedClaims::new(self, claims.iter().map(|claim| (&*claim.resource, claim.mode)))
@@ -98,13 +99,13 @@ impl WantedClaims {
         self.too_wide.map(|key| self.name(key))
     }
 
-    /// How much work it was to resolve it, as so many requests with few marks.
+    /// The work of resolving it, in requests with few marks.
     #[must_use]
     pub fn cost(&self) -> usize {
         walk_cost(self.walked)
     }
 
-    /// What is to be kept of it while the request sleeps: neither marks nor the graph.
+    /// What is kept of it while the request sleeps: neither marks nor the graph.
     #[must_use]
     pub fn rest(self) -> Resting {
         let known = self.roots.iter().map(Rested::of);
@@ -124,7 +125,7 @@ impl WantedClaims {
         Self::from_list(graph, claims.zip(numbers()).map(listed))
     }
 
-    /// The claims of a request that slept, in the graph as it is now.
+    /// The claims of a request that slept, in the present graph.
     pub(crate) fn awake(graph: &Arc<Graph>, resting: &Resting, claims: &[Claim]) -> Self {
         let name =
             |number: u16| claims.get(usize::from(number)).map_or("", |claim| &claim.resource);
@@ -148,8 +149,8 @@ impl WantedClaims {
         self.list().into_iter().map(claim).collect()
     }
 
-    /// A resource that was renamed is still the one that was claimed, and a name that it left behind
-    /// is not; one that is gone is looked for by its name. The list is in the order of the claims.
+    /// A renamed resource is still the one that was claimed, and its old name is not. A deleted resource is
+    /// searched by its name. The list is in the order of the claims.
     fn from_list<'a>(graph: &Arc<Graph>, list: impl Iterator<Item = Listed<'a>>) -> Self {
         let (mut roots, mut unknown) = (vec![], Vec::<(u16, Claim)>::new());
         for Listed { id, name, mode, claim } in list {
@@ -190,13 +191,13 @@ impl WantedClaims {
     }
 }
 
-/// What a request claims, while it sleeps: a resource that is renamed meanwhile is still the one that
-/// was claimed.
+/// What a request claims, while it sleeps: a resource that is renamed meanwhile is still the one that was
+/// claimed.
 #[derive(Clone, Debug)]
 pub struct Resting(Box<[Rested]>);
 
 impl Resting {
-    /// What is kept of these. A root that was made for a request is found by its name again.
+    /// What is kept of these. A root that was made for a request is found again by its name.
     pub(crate) fn of(roots: &[Root]) -> Self {
         let mut all: Vec<_> = roots.iter().map(Rested::of).collect();
         all.sort_unstable_by_key(|rested| rested.claim);
@@ -219,7 +220,7 @@ impl Rested {
     }
 }
 
-/// One claim, on the way from one graph to another.
+/// One claim, while it is moved from one graph to another.
 struct Listed<'a> {
     id: Option<ResourceId>,
     name: &'a str,
@@ -227,7 +228,7 @@ struct Listed<'a> {
     claim: u16,
 }
 
-/// Numbers of claims. Only one that holds more than it could ask for has claims that share the last one.
+/// Numbers of claims. Only a holder of more than it could ask for has claims that share the last number.
 pub(crate) fn numbers() -> impl Iterator<Item = u16> {
     (0..u16::MAX).chain(std::iter::repeat(u16::MAX))
 }

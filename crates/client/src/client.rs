@@ -1,4 +1,4 @@
-//! The client: connections that are kept, calls over them, and what happens while the daemon is away.
+//! The client: kept connections, calls over them, and its behaviour while the daemon is away.
 
 use crate::connection::{Connection, Lost};
 use crate::error::{Answer, Error};
@@ -14,30 +14,30 @@ use std::time::{Duration, Instant};
 
 /// Idle connections that are kept.
 const IDLE_MAX: usize = 16;
-/// First and longest pause between two tries to reach a daemon that is away.
+/// The first and the longest pause between two attempts to reach a daemon that is away.
 const PAUSE_MIN: Duration = Duration::from_millis(5);
 const PAUSE_MAX: Duration = Duration::from_millis(250);
 
 /// What happens while the daemon cannot be reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenAway {
-    /// Work continues without limits: a permit that holds nothing is granted at once. Everything that only
-    /// the daemon can vouch for still fails as with `Closed`: permits with claims or required
-    /// locks, sessions, locks, questions and changes.
+    /// Work continues without limits: a permit that holds nothing is granted at once. Everything that only the daemon
+    /// can guarantee still fails as with `Closed`: permits with claims or required locks, sessions, locks, questions
+    /// and changes.
     Open,
     /// Every call fails with [`Error::Unreachable`], at once.
     #[default]
     Closed,
-    /// Every call tries to reach it for this long, then fails as with `Closed`.
+    /// Every call tries to reach the daemon for this long, then fails as with `Closed`.
     Wait(Duration),
 }
 
-/// How a client behaves.
+/// The behaviour of a client.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// What happens while the daemon is away.
     pub when_away: WhenAway,
-    /// How long an answer may take, beyond the time that a request asked to wait.
+    /// How long an answer may take, beyond the wait that the request asked for.
     pub timeout: Duration,
 }
 
@@ -50,9 +50,9 @@ impl Default for Options {
 /// How long to wait for an answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Patience {
-    /// The client's timeout, after this wait that was asked for.
+    /// The client's timeout, added to the wait that the request asked for.
     After(Duration),
-    /// As long as it takes.
+    /// No timeout.
     Endless,
 }
 
@@ -60,7 +60,7 @@ pub(crate) enum Patience {
 #[derive(Clone, Debug)]
 pub struct Client {
     inner: Arc<Inner>,
-    /// Whether it waits for a daemon that is away, if that was asked for.
+    /// Whether it waits for a daemon that is away, if the options say so.
     waits: bool,
 }
 
@@ -82,7 +82,7 @@ impl Client {
         Self::connect_with(target, Options::default())
     }
 
-    /// A client that behaves as `options` say.
+    /// A client with these options.
     ///
     /// # Errors
     /// If the daemon cannot be reached now, unless work continues while it is away.
@@ -104,10 +104,9 @@ impl Client {
         Ok(client)
     }
 
-    /// Asks anything of the API: `path` is a whole path, names in it encoded.
+    /// Makes any call of the API. `path` is a complete path with encoded names.
     ///
-    /// # Errors
-    /// As [`Error`] tells apart.
+    /// # Errors See the variants of [`Error`].
     pub fn call(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, Error> {
         self.ask(method, path, body, Patience::After(Duration::ZERO))
     }
@@ -130,7 +129,7 @@ impl Client {
         read_answer(status, &body)
     }
 
-    /// Sends a message, on a kept connection if there is one: the status and the body of its answer.
+    /// Sends a message, over a kept connection if there is one. Returns the status and the body of the answer.
     pub(crate) fn send(
         &self,
         message: &Message<'_>,
@@ -139,7 +138,7 @@ impl Client {
         if let Some(mut kept) = self.take() {
             match kept.exchange(message, self.deadline(patience)) {
                 Ok(answer) => return Ok(self.settle_answer(kept, answer)),
-                // The daemon may have hung up on an idle connection just now.
+                // The daemon may have just closed an idle connection.
                 Err(Lost::Io(error)) if message.can_repeat() && hung_up(&error) => {}
                 Err(lost) => return Err(self.lost(lost)),
             }
@@ -147,7 +146,7 @@ impl Client {
         let mut away = Away::new(self);
         loop {
             let mut connection = self.open()?;
-            // The time that it took to reach the daemon is not the daemon's.
+            // The time to reach the daemon does not count towards the daemon's timeout.
             match connection.exchange(message, self.deadline(patience)) {
                 Ok(answer) => return Ok(self.settle_answer(connection, answer)),
                 Err(Lost::Io(error))
@@ -168,7 +167,7 @@ impl Client {
         (status, body)
     }
 
-    /// A new connection, after waiting for the daemon if that was asked for.
+    /// Opens a new connection; waits for the daemon if the options say so.
     pub(crate) fn open(&self) -> Result<Connection, Error> {
         let started = Instant::now();
         let mut pause = PAUSE_MIN;
@@ -186,7 +185,7 @@ impl Client {
         }
     }
 
-    /// The same client, for what must not take long: it never waits for a daemon that is away.
+    /// The same client for calls that must be quick: it never waits for a daemon that is away.
     pub(crate) fn hasty(&self) -> Self {
         Self { inner: Arc::clone(&self.inner), waits: false }
     }
@@ -257,7 +256,7 @@ impl Client {
     }
 }
 
-/// Tries again while the daemon comes and goes: it may take a connection and end before it answers.
+/// Retries while the daemon is restarting: it may accept a connection and exit before it answers.
 pub(crate) struct Away {
     longest: Duration,
     since: Option<Instant>,
@@ -269,7 +268,7 @@ impl Away {
         Self { longest: client.longest_wait(), since: None, pause: PAUSE_MIN }
     }
 
-    /// Whether there is time for another try, after a pause.
+    /// Whether there is time for another attempt; pauses before it returns true.
     pub(crate) fn has_time(&mut self) -> bool {
         let since = *self.since.get_or_insert_with(Instant::now);
         let left = self.longest.saturating_sub(since.elapsed());
@@ -282,7 +281,7 @@ impl Away {
     }
 }
 
-/// The value in an answer, or the error in it. An answer without a body is null.
+/// The value or the error in an answer. An answer without a body is null.
 pub(crate) fn read_answer(status: u16, body: &[u8]) -> Result<Value, Error> {
     let value = if body.is_empty() { Ok(Value::Null) } else { serde_json::from_slice(body) };
     match (status, value) {
@@ -293,7 +292,7 @@ pub(crate) fn read_answer(status: u16, body: &[u8]) -> Result<Value, Error> {
     }
 }
 
-/// Whether the daemon hung up before it answered anything.
+/// Whether the daemon disconnected before it sent any part of an answer.
 pub(crate) fn hung_up(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -301,7 +300,7 @@ pub(crate) fn hung_up(error: &io::Error) -> bool {
     )
 }
 
-/// Whether a daemon that starts soon would change this.
+/// Whether the error may disappear when the daemon starts.
 fn is_away(error: &io::Error) -> bool {
     use io::ErrorKind::{InvalidFilename, InvalidInput, PermissionDenied};
     !matches!(error.kind(), PermissionDenied | InvalidInput | InvalidFilename)

@@ -1,7 +1,7 @@
-//! One connection to the daemon: a request goes out, its answer comes in.
+//! One connection to the daemon: it sends a request and receives the answer.
 //!
-//! Promises that a call ends at its deadline and that an answer is bounded. After any error the
-//! connection is of no more use; [`Connection::is_fresh`] tells whether a kept one still is.
+//! Promises that a call ends at its deadline and that the size of an answer is bounded. After any error the
+//! connection is unusable; [`Connection::is_fresh`] reports whether a kept connection is still usable.
 
 use crate::ANSWER_BYTES_MAX;
 use crate::target::Target;
@@ -15,12 +15,12 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Why no answer came.
+/// Why there is no answer.
 #[derive(Debug)]
 pub enum Lost {
     /// The connection failed or ended.
     Io(io::Error),
-    /// What came is not an answer.
+    /// The received bytes are not a valid answer.
     Protocol(String),
 }
 
@@ -38,9 +38,9 @@ impl From<wire::WireError> for Lost {
 
 /// Bytes read at a time.
 const READ_BYTES: usize = 16 << 10;
-/// Informational answers that may come before the one that counts.
+/// The most informational answers before the final one.
 const INFORMATIONAL_MAX: usize = 8;
-/// Silence after which the system asks a network peer for a sign of life, and how often.
+/// Silence after which the system probes a network peer, and how often.
 const PROBE_AFTER: Duration = Duration::from_secs(15);
 const PROBES: u32 = 3;
 
@@ -78,7 +78,7 @@ impl Connection {
         Ok(Self { stream, host, token, buffer: Vec::new() })
     }
 
-    /// Sends a request and waits for its answer; for ever if there is no deadline.
+    /// Sends a request and waits for its answer; without a deadline, it waits without limit.
     pub fn exchange(
         &mut self,
         message: &Message<'_>,
@@ -93,7 +93,7 @@ impl Connection {
                 return Err(Lost::Protocol(what));
             }
         }
-        // Unexpected bytes would be taken for the next answer.
+        // Unexpected bytes would be mistaken for the next answer.
         Ok((head.status, answer, head.keeps && self.buffer.is_empty()))
     }
 
@@ -131,7 +131,7 @@ impl Connection {
         Err(Lost::Protocol("too many informational answers".into()))
     }
 
-    /// Adds what comes next of `body` to `out`; false when there is no more.
+    /// Adds the next part of `body` to `out`; false when there is no more.
     pub fn part(
         &mut self,
         body: &mut Body,
@@ -186,16 +186,16 @@ impl Connection {
         }
     }
 
-    /// Ends it, for whoever else inherited it too.
+    /// Shuts the connection down, also for processes that inherited it.
     pub fn end(&self) {
-        // One that has ended already needs no end.
+        // A connection that is already closed needs no shutdown.
         let _ = match &self.stream {
             Stream::Unix(stream) => stream.shutdown(Shutdown::Both),
             Stream::Tcp(stream) => stream.shutdown(Shutdown::Both),
         };
     }
 
-    /// Whether a kept connection is still open and silent, as it must be before a request.
+    /// Whether a kept connection is still open and has no unread bytes, as required before a request.
     pub fn is_fresh(&self) -> bool {
         let mut watched = [PollFd::new(self, PollFlags::IN)];
         let none = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -212,7 +212,7 @@ impl AsFd for Connection {
     }
 }
 
-/// Time left; an error when there is none, because the system takes zero for "for ever".
+/// The time left; an error when there is none, because the system interprets zero as "no timeout".
 fn remaining(deadline: Option<Instant>) -> Result<Option<Duration>, Lost> {
     let Some(deadline) = deadline else { return Ok(None) };
     match deadline.checked_duration_since(Instant::now()) {
@@ -221,16 +221,16 @@ fn remaining(deadline: Option<Instant>) -> Result<Option<Duration>, Lost> {
     }
 }
 
-/// The error of an answer that does not come.
+/// The error for an answer that does not arrive in time.
 pub fn silent() -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, "no answer in time")
 }
 
-/// A daemon that takes no connections, because it hangs or is stopped, must not make us wait for ever.
+/// Connects with a timeout, because a daemon that hangs or is stopped accepts no connections.
 fn open_unix(path: &Path, timeout: Duration) -> io::Result<UnixStream> {
     let kind = net::SocketFlags::CLOEXEC;
     let socket = net::socket_with(net::AddressFamily::UNIX, net::SocketType::STREAM, kind, None)?;
-    // The system goes by it in connecting too, and takes zero for "for ever".
+    // The system applies the send timeout to connecting too, and interprets zero as "no timeout".
     let longest = timeout.max(Duration::from_micros(1));
     sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(longest))?;
     match net::connect(&socket, &net::SocketAddrUnix::new(path)?) {
@@ -248,7 +248,7 @@ fn open_tcp(address: &str, timeout: Duration) -> io::Result<TcpStream> {
         match TcpStream::connect_timeout(&address, timeout) {
             Ok(stream) => {
                 stream.set_nodelay(true)?;
-                // A call without a deadline must not wait for a machine that is gone.
+                // A call without a deadline must not wait for a machine that no longer exists.
                 sockopt::set_socket_keepalive(&stream, true)?;
                 sockopt::set_tcp_keepidle(&stream, PROBE_AFTER)?;
                 sockopt::set_tcp_keepintvl(&stream, PROBE_AFTER / PROBES)?;

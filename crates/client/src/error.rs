@@ -1,59 +1,59 @@
-//! Bad news, told apart: refused, not permitted, not found, unreachable, and the rest.
+//! Errors by kind: refused, not permitted, not found, unreachable, and others.
 
 use serde_json::Value;
 use std::fmt;
 use std::io;
 use std::time::Duration;
 
-/// Why a call did not do what was asked.
+/// Why a call failed.
 #[derive(Debug)]
 pub enum Error {
-    /// The daemon turned the work away: an ordinary answer, with its reason.
+    /// The daemon refused the work: an ordinary answer, with its reason.
     Refused(Box<Refusal>),
-    /// The caller may not do that.
+    /// The caller does not have the permission.
     NotPermitted(Box<Answer>),
-    /// What was named does not exist.
+    /// The named object does not exist.
     NotFound(Box<Answer>),
-    /// A lease ran out before it was renewed.
+    /// A lease expired before it was renewed.
     Expired(Box<Answer>),
-    /// Somebody else has it, or it is there already.
+    /// Another client holds it, or it exists already.
     Conflict(Box<Answer>),
-    /// Any other error of the daemon, such as a request that cannot work.
+    /// Any other error of the daemon, such as an invalid request.
     Failed(Box<Answer>),
-    /// The daemon cannot be reached, or went away before it answered.
+    /// The daemon cannot be reached, or disconnected before it answered.
     Unreachable {
-        /// Where it was looked for.
+        /// The address or path of the daemon.
         target: String,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// What came is not an answer of Paceline's API.
+    /// The answer is not one of Paceline's API.
     Protocol(String),
 }
 
-/// An error as the daemon answers it.
+/// An error in the daemon's answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
-    /// The HTTP status; 0 if the system answered before the daemon could.
+    /// The HTTP status; 0 if the system reported the error before the daemon could answer.
     pub status: u16,
     /// The kind, one word, such as `constraint`.
     pub error: String,
-    /// What was wrong, one sentence.
+    /// What is wrong, in one sentence.
     pub message: String,
-    /// What to try next, if the daemon says.
+    /// What to try next, if the daemon says so.
     pub hint: Option<String>,
-    /// The whole answer, with whatever else it says.
+    /// The complete answer, with all its members.
     pub body: Value,
 }
 
-/// Why work was turned away.
+/// Why work was refused.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Refusal {
     /// One word, such as `queue_full` or `rejected`.
     pub reason: String,
-    /// The number of the request.
+    /// The id of the request.
     pub request: Option<u64>,
-    /// When another try has a chance, from now.
+    /// How long to wait before a retry has a chance.
     pub retry_after: Option<Duration>,
     /// The answer with its message.
     pub answer: Answer,
@@ -68,7 +68,7 @@ impl Refusal {
 }
 
 impl Answer {
-    /// Reads the body of an error. A body that is not the API's is described by its status alone.
+    /// Reads the body of an error. If the body is not from the API, only the status describes the error.
     pub(crate) fn new(status: u16, body: Value) -> Self {
         let text = |name: &str| body.get(name).and_then(Value::as_str).map(str::to_owned);
         Self {
@@ -92,7 +92,7 @@ impl Answer {
 }
 
 impl Error {
-    /// The error in an answer whose status is one.
+    /// The error in an answer with an error status.
     pub(crate) fn from_answer(status: u16, body: Value) -> Self {
         let answer = Answer::new(status, body);
         if answer.error == "refused" {
@@ -108,13 +108,13 @@ impl Error {
         }
     }
 
-    /// What to try next, where the daemon says.
+    /// What to try next, if the daemon says so.
     #[must_use]
     pub fn hint(&self) -> Option<&str> {
         self.answer()?.hint.as_deref()
     }
 
-    /// What the daemon answered, if it did.
+    /// The daemon's answer, if there is one.
     #[must_use]
     pub fn answer(&self) -> Option<&Answer> {
         match self {
@@ -126,6 +126,13 @@ impl Error {
             | Self::Failed(answer) => Some(answer),
             Self::Unreachable { .. } | Self::Protocol(_) => None,
         }
+    }
+
+    /// Whether the daemon itself ends, and not a pool: the same may be granted when it is back.
+    #[must_use]
+    pub fn is_ending(&self) -> bool {
+        let Self::Refused(refusal) = self else { return false };
+        refusal.reason == "draining" && refusal.answer.body.pointer("/place/pool").is_none()
     }
 
     /// Whether the daemon could not be reached.

@@ -1,4 +1,4 @@
-//! The stream of what happens at the daemon, on a connection of its own.
+//! The stream of the daemon's events, on a connection of its own.
 
 use crate::client::{Client, Patience, read_answer};
 use crate::connection::{Connection, Lost};
@@ -10,16 +10,16 @@ use serde_json::Value;
 use std::io;
 use std::time::Duration;
 
-/// Something that happened.
+/// An event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
     /// One word: `started`, `waiting`, `refused`, `settled`, `log`, `lock`, `config`.
     pub kind: String,
-    /// What it says.
+    /// Its members.
     pub data: Value,
 }
 
-/// Events as they come. It blocks until the next one, and ends after an error.
+/// Events as they arrive. Iteration blocks until the next event, and ends after an error.
 #[derive(Debug)]
 pub struct Events {
     client: Client,
@@ -30,7 +30,7 @@ pub struct Events {
 }
 
 impl Client {
-    /// Listens to what happens from now on.
+    /// Receives events from now on.
     ///
     /// # Errors
     /// If the daemon cannot be reached or does not allow it.

@@ -1,8 +1,9 @@
-//! Locks: taken, held by a guard, given back when it is dropped.
+//! Locks: acquired, held by a guard, released when it is dropped.
 
 use crate::client::{Client, Patience};
 use crate::error::Error;
 use crate::owed::Release;
+use crate::place::Place;
 use crate::request::{Method, span};
 use crate::seat::Seat;
 use crate::session::{Session, SessionOptions, session_member};
@@ -10,26 +11,30 @@ use crate::wire::segment;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// How a lock is taken.
+/// How to acquire a lock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LockOptions {
-    /// Steal it from its owner; needs the role operator.
+    /// Steal the lock from its owner; requires the role operator.
     pub steal: bool,
-    /// Stand in line for it this long; zero tries once.
+    /// How long to wait for it; zero tries once.
     pub wait: Duration,
+    /// By which the daemon knows the request when it is sent again after a restart. On a unix socket, and if the client
+    /// waits for a daemon that is away, [`Client::lock`] chooses one without this.
+    pub place: Option<Place>,
 }
 
 impl LockOptions {
     pub(crate) fn body(self, session: &str) -> Value {
         let mut body = json!({"session": session, "wait": span(self.wait).to_string()});
-        if let (true, Some(members)) = (self.steal, body.as_object_mut()) {
-            members.insert("steal".into(), true.into());
+        if let Some(members) = body.as_object_mut() {
+            members.extend(self.steal.then(|| ("steal".to_owned(), true.into())));
+            members.extend(self.place.map(|place| ("place".to_owned(), place.text().into())));
         }
         body
     }
 }
 
-/// A lock that is owned. It is given back when it is dropped.
+/// A lock that is owned. It is released when it is dropped.
 #[derive(Debug)]
 pub struct Lock {
     client: Client,
@@ -38,12 +43,12 @@ pub struct Lock {
     hold: Hold,
 }
 
-/// What the lock hangs on.
+/// What holds the lock.
 #[derive(Debug)]
 enum Hold {
-    /// Nothing any more.
+    /// It is released.
     Released,
-    /// A session that lives on.
+    /// A session that continues after the lock is released.
     Shared(String),
     /// A session for this lock alone, which ends with it.
     Own(Session),
@@ -52,8 +57,8 @@ enum Hold {
 }
 
 impl Client {
-    /// Takes a lock, for a session of its own: bound to a connection on a unix socket, with a lease
-    /// that [`Lock::renew`] starts anew over TCP.
+    /// Acquires a lock in a session of its own. On a unix socket the session is bound to a connection; over TCP it
+    /// has a lease that [`Lock::renew`] renews.
     ///
     /// # Errors
     /// [`Error::Conflict`] if another session owns it and it was not free in time.
@@ -65,8 +70,9 @@ impl Client {
             lock.hold = Hold::Own(session);
             return Ok(lock);
         }
+        let place = options.place.or_else(|| self.new_place());
         let ask = |session: &str, waited: Duration| {
-            let left = LockOptions { wait: options.wait.saturating_sub(waited), ..*options };
+            let left = LockOptions { wait: options.wait.saturating_sub(waited), place, ..*options };
             (left.body(session), Patience::After(left.wait))
         };
         let (seat, answer) = self.in_seat(&Lock::path(name), Method::Put, ask)?;
@@ -90,8 +96,8 @@ impl Lock {
         Ok(Self { client: client.clone(), name: name.to_owned(), fencing, hold })
     }
 
-    /// The number of this grant, higher than that of every earlier one. What the lock guards should
-    /// refuse lower numbers than it has seen.
+    /// The fencing number of this grant, higher than that of every earlier grant. The resource that the lock protects
+    /// should refuse numbers lower than the highest it has seen.
     #[must_use]
     pub const fn fencing(&self) -> u64 {
         self.fencing
@@ -103,10 +109,10 @@ impl Lock {
         &self.name
     }
 
-    /// Whether this grant still holds: the lock was not stolen, not even for a while.
+    /// Whether this grant is still valid: the lock was not stolen, not even temporarily.
     ///
     /// # Errors
-    /// If the daemon does not say.
+    /// If the daemon does not answer.
     pub fn is_held(&self) -> Result<bool, Error> {
         match self.client.call(Method::Get, &Self::path(&self.name), None) {
             Ok(shown) => Ok(shown.get("fencing").and_then(Value::as_u64) == Some(self.fencing)),
@@ -115,10 +121,10 @@ impl Lock {
         }
     }
 
-    /// Starts the lease of its session anew. A lock on a unix socket needs none.
+    /// Renews the lease of its session. On a unix socket this is not needed.
     ///
     /// # Errors
-    /// [`Error::Expired`] if it is too late: another session may own the lock now.
+    /// [`Error::Expired`] if the lease has expired: another session may own the lock now.
     pub fn renew(&self) -> Result<(), Error> {
         match &self.hold {
             Hold::Own(session) => session.renew(),
@@ -126,10 +132,9 @@ impl Lock {
         }
     }
 
-    /// Gives it back and says whether the daemon heard it.
+    /// Releases the lock and reports whether the daemon confirmed it.
     ///
-    /// # Errors
-    /// If it did not. If the daemon cannot be reached, the release is sent as soon as it can be.
+    /// # Errors If the daemon did not confirm it. If it cannot be reached, the release is sent as soon as possible.
     pub fn unlock(mut self) -> Result<(), Error> {
         let client = self.client.clone();
         self.finish(&client)
@@ -154,7 +159,7 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Nobody is left to hear of a failure, and the daemon gives it back by itself.
+        // A destructor cannot report a failure, and the daemon releases the lock by itself.
         let client = self.client.hasty();
         let _ = self.finish(&client);
     }

@@ -1,4 +1,4 @@
-//! The objects of the database: read, made, changed, deleted, told what to do.
+//! The objects of the database: read, create, change, delete and act on them.
 
 use crate::client::{Client, Patience, read_answer};
 use crate::error::Error;
@@ -14,7 +14,7 @@ pub enum Kind {
     Pools,
     /// Rules of the running list, by number.
     Rules,
-    /// Rules of the saved list, by number; they can only be read.
+    /// Rules of the saved list, by number; read-only.
     SavedRules,
     /// Checkpoints, by name.
     Checkpoints,
@@ -26,14 +26,13 @@ pub enum Kind {
     Backends,
     /// Servers of all backends, each by `BACKEND/NAME`.
     Servers,
-    /// Locks, by name; they can only be read this way.
+    /// Locks, by name; read-only here.
     Locks,
-    /// Permits, by id; they can only be read this way.
+    /// Permits, by id; read-only here.
     Permits,
-    /// Tokens, by name; they are made with [`Client::add`], which shows the token once, and revoked
-    /// with [`Client::delete`].
+    /// Tokens, by name. [`Client::add`] creates a token and shows it once; [`Client::delete`] revokes it.
     Tokens,
-    /// Users of the daemon's machine that have a role, by name.
+    /// Users of the daemon's machine with a role, by name.
     Users,
     /// The settings of the API: one object, whose name is empty.
     Api,
@@ -42,7 +41,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The word in paths.
+    /// Its name in paths.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -75,7 +74,7 @@ impl Client {
     /// All objects of a kind.
     ///
     /// # Errors
-    /// As [`Error`] tells apart.
+    /// See the variants of [`Error`].
     pub fn objects(&self, kind: Kind) -> Result<Vec<Value>, Error> {
         match self.call(Method::Get, &format!("/v1/{}", kind.word()), None)? {
             Value::Array(objects) => Ok(objects),
@@ -91,18 +90,18 @@ impl Client {
         self.call(Method::Get, &kind.path(name), None)
     }
 
-    /// Makes or replaces an object, and gives it as it is now.
+    /// Creates or replaces an object, and returns its new state.
     ///
     /// # Errors
-    /// [`Error::Failed`] with the place of what cannot work.
+    /// [`Error::Failed`] with the place of the invalid setting.
     pub fn put(&self, kind: Kind, name: &str, members: &Value) -> Result<Value, Error> {
         self.call(Method::Put, &kind.path(name), Some(members))
     }
 
-    /// Makes an object that is not there.
+    /// Creates an object that does not exist.
     ///
     /// # Errors
-    /// [`Error::Conflict`] if it exists, also if another client created it just now; else as [`Self::put`].
+    /// [`Error::Conflict`] if it exists, even if another client created it just now; otherwise as [`Self::put`].
     pub fn create(&self, kind: Kind, name: &str, members: &Value) -> Result<Value, Error> {
         let (path, body) = (kind.path(name), members.to_string());
         let message = Message::new(Method::Put, &path, body.as_bytes());
@@ -111,7 +110,7 @@ impl Client {
         read_answer(status, &body)
     }
 
-    /// Changes the members given (null: back to the default), and gives the object as it is now.
+    /// Changes the given members (null resets one to its default), and returns the object's new state.
     ///
     /// # Errors
     /// As [`Self::put`].
@@ -127,7 +126,7 @@ impl Client {
         self.call(Method::Delete, &kind.path(name), None).map(drop)
     }
 
-    /// Deletes a resource that may have children, which are then without this parent.
+    /// Deletes a resource that may have children; they lose this parent.
     ///
     /// # Errors
     /// As [`Self::delete`].
@@ -136,7 +135,7 @@ impl Client {
         self.call(Method::Delete, &path, None).map(drop)
     }
 
-    /// Adds an object that the daemon names, such as a rule at the end of the list.
+    /// Adds an object whose name the daemon chooses, such as a rule at the end of the list.
     ///
     /// # Errors
     /// As [`Self::put`].
@@ -144,7 +143,7 @@ impl Client {
         self.call(Method::Post, &format!("/v1/{}", kind.word()), Some(members))
     }
 
-    /// Tells one object to do something: `start`, `stop`, `drain`, `enable` and so on.
+    /// Performs an action on one object: `start`, `stop`, `drain`, `enable` and so on.
     ///
     /// # Errors
     /// As [`Self::put`].
@@ -152,7 +151,7 @@ impl Client {
         self.call(Method::Post, &format!("{}/{}", kind.path(name), segment(verb)), None)
     }
 
-    /// Does something to all objects of a kind: `clear` or `save` the rules.
+    /// Performs an action on all objects of a kind: `clear` or `save` for rules.
     ///
     /// # Errors
     /// As [`Self::put`].

@@ -1,10 +1,10 @@
-//! What was given back and the daemon has not heard of.
+//! Releases that the daemon has not confirmed yet.
 //!
-//! A session that is bound to a connection goes on over a restart of the daemon for as long as this process
-//! lives. So what it holds stays held if it was given back just when the connection ended, unless the daemon
-//! is told once more. Promises that this happens: on a new connection at once, before the next thing that is
-//! asked for, and by a thread that begins when the daemon cannot be reached and ends when all is told.
-//! When the process ends, the daemon gives everything back by itself.
+//! A session that is bound to a connection survives a restart of the daemon for as long as this process lives. If
+//! something was released just when the connection ended, the session still holds it until the release is sent again.
+//! Promises that this happens: on a new connection at once, before the next request, and by a thread that starts when
+//! the daemon cannot be reached and ends when all releases are confirmed. When the process ends, the daemon releases
+//! everything by itself.
 
 use crate::client::{Client, Patience, read_answer};
 use crate::connection::{Lost, silent};
@@ -18,13 +18,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// The most that is owed; beyond that the oldest is left to the end of the process.
+/// The most pending releases. Beyond that, the oldest is dropped; the end of the process releases it.
 const OWED_MAX: usize = 65_536;
-/// First and longest pause between two tries of the thread.
+/// The first and the longest pause between two attempts of the thread.
 const PAUSE_MIN: Duration = Duration::from_millis(5);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// Something that is given back: what is deleted, and the body that goes with it.
+/// A release: the path to delete, and the body of the request.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Release {
     pub(crate) path: String,
@@ -36,37 +36,37 @@ impl Release {
         Self { path: format!("/v1/permits/{}", segment(id)), body: None }
     }
 
-    /// The end of a session, and with it of all it holds.
+    /// The end of a session, which releases everything that it holds.
     pub(crate) fn session(id: &str) -> Self {
         Self { path: format!("/v1/sessions/{}", segment(id)), body: None }
     }
 }
 
-/// What one client owes.
+/// The pending releases of one client.
 #[derive(Debug, Default)]
 pub(crate) struct Owed {
     list: Mutex<List>,
-    /// Held by whoever tells the daemon, so that others find it told when they have their turn.
+    /// Held by the thread that sends releases; the other threads find them sent when they get the lock.
     telling: Mutex<()>,
-    /// Whether the daemon did not answer in time when it was told last: then only the thread tells it, so that
-    /// a program with many things to give back waits for one answer and not for each.
+    /// Whether the daemon did not answer the last release in time. Then only the background thread sends releases, so
+    /// that a program with many of them waits for one answer and not for each.
     is_silent: AtomicBool,
 }
 
 #[derive(Debug, Default)]
 struct List {
     releases: VecDeque<Release>,
-    /// Whether a thread sees to it.
+    /// Whether a thread sends them.
     is_followed: bool,
 }
 
 impl Owed {
-    /// Whether the daemon did not answer in time when it was told last.
+    /// Whether the daemon did not answer the last release in time.
     pub(crate) fn is_silent(&self) -> bool {
         self.is_silent.load(Ordering::Relaxed)
     }
 
-    /// Notes what became of telling it something.
+    /// Records the outcome of sending a release.
     pub(crate) fn note(&self, lost: Option<&io::Error>) {
         let is_silent = lost.is_some_and(|error| error.kind() == io::ErrorKind::TimedOut);
         self.is_silent.store(is_silent, Ordering::Relaxed);
@@ -78,7 +78,7 @@ impl Owed {
 }
 
 impl Client {
-    /// Gives something back, and owes it if the daemon does not hear it.
+    /// Sends a release, and keeps it as pending if the daemon does not confirm it.
     pub(crate) fn give_back(&self, release: Release) -> Result<(), Error> {
         if self.owed().is_silent() {
             self.owe(release);
@@ -92,7 +92,7 @@ impl Client {
         told.map(drop)
     }
 
-    /// The same for what was given back before, so that the daemon may know nothing of it any more.
+    /// The same for a release that was sent before, so that the daemon may no longer know the object.
     pub(crate) fn give_back_again(&self, release: Release) -> Result<(), Error> {
         match self.give_back(release) {
             Err(Error::NotFound(_)) => Ok(()),
@@ -100,7 +100,7 @@ impl Client {
         }
     }
 
-    /// Tells what is owed, before something new is asked for that could wait for just that.
+    /// Sends pending releases before a new request, which could otherwise wait for what they release.
     pub(crate) fn tell_owed(&self) {
         if !self.owed().is_silent() {
             self.tell_all();
@@ -122,16 +122,16 @@ impl Client {
                 return;
             }
             let mut list = self.owed().list();
-            // It may have been too much, and be gone.
+            // The list may have been full, and this release dropped meanwhile.
             if list.releases.front() == Some(&release) {
                 list.releases.pop_front();
-                // The others are not kept waiting by one that fails.
+                // A release that fails does not delay the others.
                 list.releases.extend((!is_heard).then_some(release));
             }
         }
     }
 
-    /// Notes that something is to be given back as soon as the daemon hears.
+    /// Adds a release that is sent as soon as the daemon can be reached.
     pub(crate) fn owe(&self, release: Release) {
         let mut list = self.owed().list();
         if list.releases.len() >= OWED_MAX {
@@ -143,7 +143,7 @@ impl Client {
         }
         let hasty = self.hasty();
         let thread = std::thread::Builder::new().name("paceline-owed".into());
-        // Without a thread it is told before the next thing that is asked for.
+        // Without a thread, it is sent before the next request.
         list.is_followed = thread.spawn(move || hasty.follow_owed()).is_ok();
     }
 
@@ -161,7 +161,7 @@ impl Client {
         }
     }
 
-    /// Tells the daemon; whether it has the release on disk.
+    /// Sends a release; returns whether the daemon has it on disk.
     fn tell(&self, release: &Release) -> Result<bool, Error> {
         let body = release.body.as_ref().map(Value::to_string).unwrap_or_default();
         let message = Message::new(Method::Delete, &release.path, body.as_bytes());
@@ -181,7 +181,7 @@ pub(crate) fn is_written(answer: &Value) -> bool {
     answer.get("written") != Some(&Value::Bool(false))
 }
 
-/// Whether the daemon has decided, so that telling it again is of no use.
+/// Whether the daemon has decided, so that sending the release again is useless.
 fn is_heard(error: &Error) -> bool {
     match error {
         Error::Unreachable { .. } | Error::Protocol(_) => false,

@@ -1,4 +1,4 @@
-//! Permits: asked for, held by a guard, given back when it is dropped.
+//! Permits: requested, held by a guard, released when it is dropped.
 
 use crate::client::{Client, Patience, WhenAway};
 use crate::error::Error;
@@ -10,12 +10,12 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::time::Duration;
 
-/// What the daemon says of a permit it gave.
+/// The daemon's description of a granted permit.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Grant {
     /// The permit's id.
     pub permit: String,
-    /// The number of the request.
+    /// The id of the request.
     pub request: u64,
     /// The priority that the rules gave it.
     #[serde(default)]
@@ -23,18 +23,18 @@ pub struct Grant {
     /// The pool it runs in.
     #[serde(default)]
     pub pool: String,
-    /// When it was given, RFC 3339.
+    /// When it was granted, RFC 3339.
     #[serde(default)]
     pub granted_at: String,
     /// How long it waited, such as `12ms`.
     #[serde(default)]
     pub waited: String,
-    /// When its lease runs out, if it has one.
+    /// When its lease expires, if it has one.
     #[serde(default)]
     pub expires_at: Option<String>,
 }
 
-/// A permit. It is given back when it is dropped.
+/// A permit. It is released when it is dropped.
 #[derive(Debug)]
 pub struct Permit {
     client: Client,
@@ -45,13 +45,13 @@ pub struct Permit {
 impl Client {
     /// Asks for a permit, and waits in the queues as long as they and the request allow.
     ///
-    /// On a unix socket the permit is bound to a connection of its own: it is given back when the
-    /// program ends, however it ends. Over TCP, and with a `lease` or an `id` in the request, it has
-    /// a lease, and [`Permit::renew`] must be called before that runs out.
+    /// On a unix socket the permit is bound to a connection of its own: it is released when the program ends, for
+    /// whatever reason. Over TCP, and with a `lease` or an `id` in the request, it has a lease, and [`Permit::renew`]
+    /// must be called before the lease expires.
     ///
     /// # Errors
-    /// [`Error::Refused`] with the reason; the others as [`Error`] tells apart. While the daemon is
-    /// away, as [`WhenAway`] says.
+    /// [`Error::Refused`] with the reason; otherwise see the variants of [`Error`]. While the daemon is away,
+    /// [`WhenAway`] decides.
     pub fn permit(&self, request: PermitRequest) -> Result<Permit, Error> {
         self.tell_owed();
         let by_lease = !self.target().is_unix() || request.lease.is_some() || request.id.is_some();
@@ -73,7 +73,8 @@ impl Client {
 
 impl Permit {
     fn in_seat(client: &Client, request: &PermitRequest) -> Result<Self, Error> {
-        let asked = body(request)?;
+        let place = request.place.or_else(|| client.new_place());
+        let asked = body(&PermitRequest { place, ..request.clone() })?;
         let ask = |session: &str, waited: Duration| {
             let mut asked = with_session(asked.clone(), session);
             let left = request.max_wait.map(|longest| longest.saturating_sub(waited));
@@ -108,14 +109,14 @@ impl Permit {
         Ok(Self { client: client.clone(), grant: Some(read_grant(value)?), seat: None })
     }
 
-    /// What the daemon says of it; `None` if it was away and the client works on without it.
+    /// The daemon's description of it; `None` if the daemon was away and the client continues without it.
     #[must_use]
     pub const fn grant(&self) -> Option<&Grant> {
         self.grant.as_ref()
     }
 
-    /// Starts its lease anew, and says when it runs out next. A permit without a lease of its own
-    /// needs no renewing, and says nothing.
+    /// Renews its lease, and returns when the lease expires next. A permit without a lease of its own needs no
+    /// renewal and returns `None`.
     ///
     /// # Errors
     /// [`Error::Expired`] if the lease expired: another client may hold what the permit held.
@@ -132,11 +133,10 @@ impl Permit {
         Ok(grant.expires_at.as_deref())
     }
 
-    /// Gives it back and says whether the daemon heard it.
+    /// Releases it and reports whether the daemon confirmed it.
     ///
-    /// # Errors
-    /// If it did not. If the daemon cannot be reached, the release is sent as soon as it can be.
-    /// [`Error::NotFound`] if the permit was over already.
+    /// # Errors If the daemon did not confirm it. If it cannot be reached, the release is sent as soon as possible.
+    /// [`Error::NotFound`] if the permit expired before it was released.
     pub fn settle(mut self) -> Result<(), Error> {
         let client = self.client.clone();
         self.finish(&client)
@@ -154,7 +154,7 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        // Nobody is left to hear of a failure, and the daemon gives it back by itself.
+        // A destructor cannot report a failure, and the daemon releases the permit by itself.
         let client = self.client.hasty();
         let _ = self.finish(&client);
     }

@@ -1,4 +1,4 @@
-//! Questions: what runs and waits, why, and what would become of a request.
+//! Questions: which requests run and wait, why, and what would happen to a request.
 
 use crate::client::Client;
 use crate::error::Error;
@@ -12,11 +12,11 @@ use serde_json::Value;
 #[serde(default)]
 #[derive(Default)]
 pub struct Listed {
-    /// Its number.
+    /// Its id.
     pub request: u64,
     /// `running` or `waiting`.
     pub state: String,
-    /// Who asked.
+    /// The user of the request.
     pub user: String,
     /// The statement, URL or command.
     pub text: String,
@@ -24,7 +24,7 @@ pub struct Listed {
     pub pool: String,
     /// Its priority.
     pub priority: i64,
-    /// Since when it waits here, or runs, RFC 3339.
+    /// When it began to wait here, or to run, RFC 3339.
     pub since: String,
     /// What it waits for.
     pub waits_for: Option<Value>,
@@ -36,7 +36,7 @@ pub struct Listed {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(default)]
 pub struct Why {
-    /// Its number.
+    /// Its id.
     pub request: u64,
     /// `running` or `waiting`.
     pub state: String,
@@ -44,19 +44,19 @@ pub struct Why {
     pub waits_for: Option<Value>,
     /// The same in a sentence.
     pub message: String,
-    /// When it came, RFC 3339.
+    /// When it arrived, RFC 3339.
     pub arrived_at: String,
-    /// Since when it waits here, or runs, RFC 3339.
+    /// When it began to wait here, or to run, RFC 3339.
     pub since: String,
-    /// The requests before it in line, nearest first, and those that hold what it waits for.
+    /// The requests ahead of it in the queue, nearest first, and those that hold what it waits for.
     pub ahead: Vec<u64>,
-    /// How many wait before it.
+    /// How many requests are ahead of it.
     pub ahead_total: u64,
-    /// How many hold what it waits for.
+    /// How many requests hold what it waits for.
     pub holding: u64,
-    /// When it continues, if that is known.
+    /// When it continues, if known.
     pub until: Option<String>,
-    /// When it is turned away if it still waits.
+    /// When it is refused if it still waits.
     pub deadline: Option<String>,
     /// Its priority.
     pub priority: i64,
@@ -64,7 +64,7 @@ pub struct Why {
     pub pool: String,
 }
 
-/// What would become of a request.
+/// What would happen to a request.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(default)]
 pub struct Explanation {
@@ -72,21 +72,21 @@ pub struct Explanation {
     pub priority: Option<i64>,
     /// The pool it would run in.
     pub pool: Option<String>,
-    /// The rules it would reach, and what each says.
+    /// The rules it would reach, with the result of each.
     pub rules: Vec<Value>,
-    /// The checkpoints on its way.
+    /// The checkpoints on its path.
     pub checkpoints: Vec<Value>,
-    /// The end of it.
+    /// The final result.
     pub foreseen: Value,
-    /// All of it, in lines.
+    /// The complete explanation, in lines.
     pub message: String,
 }
 
 impl Client {
-    /// What runs and waits.
+    /// The requests that run and wait.
     ///
     /// # Errors
-    /// As [`Error`] tells apart.
+    /// See the variants of [`Error`].
     pub fn requests(&self) -> Result<Vec<Listed>, Error> {
         read(self.call(Method::Get, "/v1/requests", None)?)
     }
@@ -94,15 +94,15 @@ impl Client {
     /// Why a request waits, or since when it runs.
     ///
     /// # Errors
-    /// [`Error::NotFound`] if it does neither.
+    /// [`Error::NotFound`] if the request neither runs nor waits.
     pub fn why(&self, request: u64) -> Result<Why, Error> {
         read(self.call(Method::Get, &format!("/v1/why/{request}"), None)?)
     }
 
-    /// What would become of a request, without asking for it.
+    /// What would happen to a request, without submitting it.
     ///
     /// # Errors
-    /// As [`Error`] tells apart; a refusal that is foreseen is no error.
+    /// See the variants of [`Error`]; a predicted refusal is not an error.
     pub fn explain(&self, request: &PermitRequest) -> Result<Explanation, Error> {
         let body =
             serde_json::to_value(request).map_err(|error| Error::Protocol(error.to_string()))?;

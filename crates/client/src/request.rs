@@ -1,20 +1,21 @@
-//! What can be asked for: methods, and the body of a request for a permit.
+//! HTTP methods, and the body of a request for a permit.
 
+use crate::place::Place;
 use paceline_types::Span;
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A method of HTTP.
+/// An HTTP method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// Asks.
+    /// Reads.
     Get,
-    /// Makes or replaces; the same twice is the same once.
+    /// Creates or replaces; idempotent.
     Put,
     /// Changes some members.
     Patch,
-    /// Does something.
+    /// Performs an action.
     Post,
     /// Deletes.
     Delete,
@@ -32,16 +33,16 @@ impl Method {
     }
 }
 
-/// A request for a permit. Members that are not set are the daemon's to choose.
+/// A request for a permit. The daemon chooses the members that are not set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct PermitRequest {
-    /// What rules match and expressions read.
+    /// The attributes, which rules match and expressions read.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub attributes: BTreeMap<String, String>,
-    /// What it spends at rates.
+    /// Its cost at rates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost: Option<u32>,
-    /// The resources it takes, each with its whole sub-tree.
+    /// The resources that it claims, each with its whole sub-tree.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub claims: Vec<Claim>,
     /// Locks that its session must own.
@@ -51,26 +52,30 @@ pub struct PermitRequest {
     /// [`Session::permit`](crate::Session::permit).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub locks_of: Option<String>,
-    /// Sessions that end only after this request, such as that of a permit which the asking process runs under: a request
-    /// that would wait for what they hold is refused. Those that have ended already do not count.
+    /// Sessions that end only after this request, such as the session of a permit that the calling process runs
+    /// under. A request that would wait for what they hold is refused. Sessions that have ended already do not count.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub within: Vec<String>,
-    /// The longest wait over all queues; without it, as long as the queues allow.
+    /// The longest wait over all queues; without it, the queues alone limit the wait.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_span")]
     pub max_wait: Option<Duration>,
     /// What to do about a resource that does not exist.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unknown: Option<Unknown>,
-    /// Hold the permit by a lease of this length, to be renewed, and not by the connection.
+    /// Hold the permit by a lease of this length, which must be renewed, and not by the connection.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_span")]
     pub lease: Option<Duration>,
+    /// By which the daemon knows the request when it is sent again after a restart. On a unix socket, and if the client
+    /// waits for a daemon that is away, one is chosen without this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub place: Option<Place>,
     /// An id of the caller's choice, 1 to 128 of `A-Z a-z 0-9 . _ -`: asking again with the same id
     /// and body gives the same permit. Such a permit has a lease.
     #[serde(skip)]
     pub id: Option<String>,
 }
 
-/// A resource that a request takes.
+/// A claim of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Claim {
     /// The resource.
@@ -92,7 +97,7 @@ pub enum Unknown {
 }
 
 impl PermitRequest {
-    /// A request without attributes, that claims nothing.
+    /// A request without attributes and claims.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -105,14 +110,14 @@ impl PermitRequest {
         self
     }
 
-    /// Claims a resource for itself alone.
+    /// Adds an exclusive claim.
     #[must_use]
     pub fn claim(mut self, resource: &str) -> Self {
         self.claims.push(Claim { resource: resource.to_owned(), mode: "exclusive" });
         self
     }
 
-    /// Claims a resource that others may share.
+    /// Adds a shared claim.
     #[must_use]
     pub fn claim_shared(mut self, resource: &str) -> Self {
         self.claims.push(Claim { resource: resource.to_owned(), mode: "shared" });
@@ -133,13 +138,13 @@ impl PermitRequest {
         self
     }
 
-    /// Whether others rely on what it holds, so that only the daemon can grant it.
+    /// Whether other clients rely on what it holds, so that only the daemon can grant it.
     pub(crate) fn excludes(&self) -> bool {
         !self.claims.is_empty() || !self.require_locks.is_empty()
     }
 }
 
-/// A length of time as the API writes it.
+/// A length of time in the API's format.
 pub(crate) fn span(length: Duration) -> Span {
     Span(u64::try_from(length.as_nanos()).unwrap_or(u64::MAX))
 }

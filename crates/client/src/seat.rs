@@ -1,22 +1,23 @@
-//! Seats: on a unix socket each permit and lock has a connection of its own, and a session bound to
-//! it, so that the daemon gives back what it holds the moment the program dies (P4).
+//! Seats: on a unix socket each permit and lock has a connection of its own, and a session bound to it, so that the
+//! daemon releases what it holds as soon as the program dies (P4).
 //!
-//! A seat that holds nothing is kept for the next one. One session each, because a session that asks
-//! for what it holds itself is refused, and two threads of a program are not the same.
+//! A seat that holds nothing is kept for the next permit or lock. Each has its own session, because a session that
+//! asks for what it holds itself is refused, and two threads of a program are independent.
 
 use crate::client::{Away, Client, Patience, hung_up, read_answer};
 use crate::connection::{Connection, Lost, silent};
 use crate::error::Error;
 use crate::owed::{Release, is_written};
+use crate::place::Place;
 use crate::request::Method;
 use crate::session::Opened;
 use crate::wire::Message;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
-/// Seats that are kept while they hold nothing.
+/// The most seats that are kept while they hold nothing.
 const SEATS_MAX: usize = 64;
-/// A daemon that was there this long and goes away is waited for anew.
+/// If the daemon was reachable for this long and disconnects, the client waits for it anew.
 const STEADY_MIN: Duration = Duration::from_secs(10);
 
 /// A connection and the session bound to it.
@@ -27,8 +28,8 @@ pub(crate) struct Seat {
 }
 
 impl Seat {
-    /// Asks over the seat's own connection. After an error of the connection the session is over, and with it
-    /// everything that it held, unless the daemon ended: then it goes on in the next run, and is to be ended.
+    /// Sends a request over the seat's own connection. If the connection fails, the session ends with everything that
+    /// it held, unless the daemon exited. In that case the session continues in the next run, and must be ended.
     pub(crate) fn ask(
         &mut self,
         client: &Client,
@@ -47,10 +48,10 @@ impl Seat {
     }
 }
 
-/// Why a seat's question was not answered as hoped.
+/// Why a request in a seat failed.
 #[derive(Debug)]
 pub(crate) enum SeatError {
-    /// The daemon said no; the seat is good.
+    /// The daemon answered with an error; the seat is usable.
     Answered(Error),
     /// The seat is lost.
     Lost(Lost),
@@ -60,13 +61,21 @@ fn closing() -> Lost {
     Lost::Protocol("the daemon closes a connection that a session is bound to".into())
 }
 
+/// Whether the daemon went away as it was asked, or ends.
+fn is_restarting(error: &Error) -> bool {
+    match error {
+        Error::Unreachable { source, .. } => hung_up(source),
+        error => error.is_ending(),
+    }
+}
+
 impl Client {
-    /// Does something in a seat that holds nothing: in a kept one if there is one. `ask` says what, and how
-    /// long to wait for it, for a session and after a wait that was in vain.
+    /// Makes a request in a seat that holds nothing, in a kept one if there is one. `ask` returns the body and how
+    /// long to wait for the answer, given the session and the time already waited in vain.
     ///
-    /// What a lost seat was granted is given back, so asking again in a new one cannot hold anything twice,
-    /// nor wait for itself. A kept seat may have been lost long ago; another one is asked again in only if
-    /// the client waits for a daemon that is away.
+    /// What a lost seat was granted is released, so a second request in a new seat can neither hold anything twice
+    /// nor wait for itself. A kept seat may have been lost long ago. After a new seat is lost, the request is
+    /// repeated only if the client waits for a daemon that is away.
     pub(crate) fn in_seat(
         &self,
         path: &str,
@@ -80,29 +89,46 @@ impl Client {
             let was_kept = kept.is_some();
             let mut seat = match kept.map_or_else(|| self.new_seat(), Ok) {
                 Ok(seat) => seat,
-                Err(Error::Unreachable { source, .. }) if hung_up(&source) && away.has_time() => {
-                    continue;
-                }
+                Err(error) if is_restarting(&error) && away.has_time() => continue,
                 Err(error) => return Err(error),
             };
             self.tell_owed();
             let (body, patience) = ask(&seat.session, waited);
             let asked_at = Instant::now();
-            let lost = match seat.ask(self, method, path, Some(&body), patience) {
-                Ok(value) => return Ok((seat, value)),
-                Err(SeatError::Lost(Lost::Io(error))) if hung_up(&error) => error,
-                Err(error) => return Err(self.refused_seat(seat, error)),
-            };
-            // If nobody hears it, it is owed.
-            let _ = self.hasty().give_up(seat);
+            let asked = seat.ask(self, method, path, Some(&body), patience);
             if asked_at.elapsed() >= STEADY_MIN {
                 away = Away::new(self);
             }
-            if !was_kept && !away.has_time() {
-                return Err(self.lost(Lost::Io(lost)));
+            match asked {
+                Ok(value) => return Ok((seat, value)),
+                Err(SeatError::Lost(Lost::Io(error))) if hung_up(&error) => {
+                    // If the daemon does not receive it, it is sent again later.
+                    let _ = self.hasty().give_up(seat);
+                    if !was_kept && !away.has_time() {
+                        return Err(self.lost(Lost::Io(error)));
+                    }
+                }
+                // The daemon ends in order, and the next one may grant it.
+                Err(SeatError::Answered(error)) if error.is_ending() && self.waits_for_daemon() => {
+                    let _ = self.hasty().give_up(seat);
+                    if !away.has_time() {
+                        return Err(error);
+                    }
+                }
+                Err(error) => return Err(self.refused_seat(seat, error)),
             }
             waited = began.elapsed();
         }
+    }
+
+    /// A place for a request, if the client would send it again after a restart of the daemon.
+    pub(crate) fn new_place(&self) -> Option<Place> {
+        // Without one the request is only a new one then.
+        if self.waits_for_daemon() { Place::random().ok() } else { None }
+    }
+
+    fn waits_for_daemon(&self) -> bool {
+        !self.longest_wait().is_zero()
     }
 
     /// Gives back what a seat holds, and keeps the seat.
@@ -117,10 +143,9 @@ impl Client {
                 self.keep_seat(seat);
                 Ok(())
             }
-            // If the daemon were killed now, the session would hold it again. So the end of the session is sent until it is
-            // on disk.
-            // The connection is closed after that, because its end would end the session unwritten. The seat
-            // is not used again, or an unlock that is repeated could give back a lock that it owns anew.
+            // If the daemon were killed now, the session would hold it again. So the end of the session is sent until
+            // it is on disk. The connection is closed only after that, because its end would end the session without
+            // writing this. The seat is not used again: a repeated unlock could release a lock that it owns anew.
             Ok(_) => {
                 let _ = self.give_back_again(Release::session(&seat.session));
                 Ok(())
@@ -132,15 +157,15 @@ impl Client {
         }
     }
 
-    /// Ends the session of a seat whose connection is of no more use. The daemon may not have seen its end:
-    /// after a restart the session goes on without a connection.
+    /// Ends the session of a seat whose connection is unusable. The daemon may not have seen the connection end:
+    /// after a restart the session continues without a connection.
     fn give_up(&self, seat: Seat) -> Result<(), Error> {
         let release = Release::session(&seat.session);
         drop(seat);
         self.give_back_again(release)
     }
 
-    /// The same without asking: for a daemon that is silent, or speaks nonsense.
+    /// The same without a request, for a daemon that does not answer or answers incorrectly.
     fn let_go(&self, seat: &Seat, lost: Lost) -> Error {
         if let Lost::Io(error) = &lost {
             self.owed().note(Some(error));
@@ -157,8 +182,7 @@ impl Client {
         }
     }
 
-    /// Opens a connection with a session bound to it.
-    /// Nothing more can be asked on a connection that is sealed.
+    /// Opens a connection with a session bound to it. A sealed connection accepts no further requests.
     pub(crate) fn new_bound(
         &self,
         name: Option<&str>,
@@ -188,7 +212,7 @@ impl Client {
             if seat.connection.is_fresh() {
                 return Some(seat);
             }
-            // It holds nothing, but its session may have gone on over a restart.
+            // The seat holds nothing, but its session may have survived a restart.
             self.owe(Release::session(&seat.session));
         }
     }
@@ -200,7 +224,7 @@ impl Client {
 
     fn refused_seat(&self, seat: Seat, error: SeatError) -> Error {
         match error {
-            // A session that somebody ended is not found.
+            // The session of the seat was ended, so it is not found.
             SeatError::Answered(error @ (Error::NotFound(_) | Error::Protocol(_))) => error,
             SeatError::Answered(error) => {
                 self.keep_seat(seat);

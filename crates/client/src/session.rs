@@ -1,7 +1,7 @@
-//! Sessions: what several permits and locks belong to, and end with.
+//! Sessions: permits and locks belong to a session and are released when it ends.
 //!
-//! A session is bound to a connection (unix sockets only), whose end ends it, or has a lease that
-//! must be renewed. Its id is a secret: any client that knows it can use the session.
+//! A session is bound to a connection (unix sockets only) and ends with it, or has a lease that must be renewed. Its
+//! id is a secret: any client that knows it can use the session.
 
 use crate::client::{Client, Patience};
 use crate::connection::Connection;
@@ -17,17 +17,17 @@ use std::fmt;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::time::Duration;
 
-/// How a session begins.
+/// How to begin a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SessionOptions {
-    /// A name for people.
+    /// A name to display.
     pub name: Option<String>,
-    /// A lease, also on a unix socket; without it the session is bound to a connection there, and
-    /// has the daemon's usual lease over TCP.
+    /// A lease, also on a unix socket. Without it, the session is bound to a connection there, and has the daemon's
+    /// default lease over TCP.
     pub lease: Option<Duration>,
 }
 
-/// A session. It ends when it is dropped, and everything it holds is given back.
+/// A session. It ends when it is dropped, and everything it holds is released.
 pub struct Session {
     client: Client,
     id: String,
@@ -92,7 +92,7 @@ impl Session {
         Permit::in_session(&self.client, &self.id, request)
     }
 
-    /// Takes a lock for this session.
+    /// Acquires a lock for this session.
     ///
     /// # Errors
     /// As [`Client::lock`].
@@ -104,21 +104,19 @@ impl Session {
         Lock::in_session(&self.client, name, &self.id, &answer)
     }
 
-    /// Starts the lease anew. A session that is bound to a connection needs none.
+    /// Renews the lease. A session that is bound to a connection needs no renewal.
     ///
-    /// # Errors
-    /// [`Error::Expired`] if it is too late.
+    /// # Errors [`Error::Expired`] if the lease has expired.
     pub fn renew(&self) -> Result<(), Error> {
         let path = format!("/v1/sessions/{}/renew", segment(&self.id));
         self.client.call(Method::Post, &path, None).map(drop)
     }
 
-    /// Has a session that is bound to a connection last, should the daemon end, as long as this process
-    /// too. Over TCP there is nothing to do.
+    /// Has a session that is bound to a connection last as long as this process too, should the connection or the
+    /// daemon end. Over TCP there is nothing to do.
     ///
     /// # Errors
-    /// If the daemon did not hear it; the session is then over when this process and the one that
-    /// began it are, after a restart of the daemon.
+    /// If the daemon did not hear it; the session then ends with its connection.
     pub fn add_process(&self, pid: u32) -> Result<(), Error> {
         if !self.client.target().is_unix() {
             return Ok(());
@@ -127,28 +125,27 @@ impl Session {
         self.client.call(Method::Post, &path, Some(&json!({"pid": pid}))).map(drop)
     }
 
-    /// Ends the session and says whether the daemon heard it.
+    /// Ends the session and reports whether the daemon confirmed it.
     ///
-    /// # Errors
-    /// If it did not. If the daemon cannot be reached, the end is sent as soon as it can be.
+    /// # Errors If the daemon did not confirm it. If it cannot be reached, the end is sent as soon as possible.
     pub fn end(mut self) -> Result<(), Error> {
         let client = self.client.clone();
         self.finish(&client)
     }
 
-    /// The same, as this client tells it.
+    /// The same, sent by this client.
     pub(crate) fn end_with(mut self, client: &Client) -> Result<(), Error> {
         self.finish(client)
     }
 
-    /// The secret by which others can join.
+    /// The secret by which other clients can join.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// The connection it is bound to. Whoever inherits it keeps the session alive. It is sealed: the daemon
-    /// takes no request on it, so that it can be handed on to a child process that may do less.
+    /// The connection it is bound to. A process that inherits it keeps the session alive. It is sealed: the daemon
+    /// accepts no request on it, so that it can be passed to a child process with fewer permissions.
     #[must_use]
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.bound.as_ref().map(|connection| connection.as_fd())
@@ -159,7 +156,8 @@ impl Session {
             return Ok(());
         }
         let told = client.give_back(Release::session(&self.id));
-        // Whoever inherited the connection keeps nothing alive any more, not even a place at the daemon.
+        // A process that inherited the connection no longer keeps anything alive, not even a connection at the
+        // daemon.
         if let Some(connection) = &self.bound {
             connection.end();
         }
@@ -169,7 +167,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // Nobody is left to hear of a failure, and the daemon ends the session by itself.
+        // A destructor cannot report a failure, and the daemon ends the session by itself.
         let client = self.client.hasty();
         let _ = self.finish(&client);
     }

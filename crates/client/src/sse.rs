@@ -6,7 +6,7 @@ use serde_json::Value;
 /// The longest event.
 pub const EVENT_BYTES_MAX: usize = 1 << 20;
 
-/// What is read of an event so far.
+/// The part of an event that was read so far.
 #[derive(Debug, Default)]
 pub struct Parser {
     input: Vec<u8>,
@@ -15,12 +15,12 @@ pub struct Parser {
 }
 
 impl Parser {
-    /// Takes bytes in.
+    /// Adds received bytes.
     pub fn feed(&mut self, bytes: &[u8]) {
         self.input.extend_from_slice(bytes);
     }
 
-    /// The next event that is all there.
+    /// The next complete event.
     ///
     /// # Errors
     /// If it is too long or not JSON.
@@ -63,7 +63,7 @@ fn take_line(line: &str, kind: &mut String, data: &mut String) {
             }
             data.push_str(value);
         }
-        // Comments, which keep the connection alive, have no name; others have no meaning here.
+        // Comments, which keep the connection alive, have no name; other fields are ignored.
         _ => {}
     }
 }

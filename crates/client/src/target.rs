@@ -1,4 +1,4 @@
-//! Where the daemon is, and what to show it.
+//! Where the daemon is, and the credentials to use.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -18,13 +18,13 @@ pub enum Target {
 }
 
 impl Target {
-    /// The socket of the daemon that keeps its data in `data`.
+    /// The socket of the daemon with this data directory.
     #[must_use]
     pub fn in_data_directory(data: &Path) -> Self {
         Self::Unix(data.join("api.sock"))
     }
 
-    /// Whether the end of a connection can end a session.
+    /// Whether a session can be bound to a connection.
     #[must_use]
     pub const fn is_unix(&self) -> bool {
         matches!(self, Self::Unix(_))
@@ -40,13 +40,13 @@ impl fmt::Display for Target {
     }
 }
 
-/// A secret that is never shown.
+/// A secret that is never displayed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(String);
 
 impl Token {
-    /// The token in this text, without the blanks and line ends around it. `None` if it is empty or
-    /// has characters that cannot be sent.
+    /// The token in this text, without surrounding blanks and line ends. `None` if it is empty or contains characters
+    /// that cannot be sent.
     #[must_use]
     pub fn new(text: &str) -> Option<Self> {
         let text = text.trim();

@@ -1,4 +1,4 @@
-//! The configuration as one text, copies of databases, and the daemon about itself.
+//! The configuration as one text, copies of databases, and the daemon's status.
 
 use crate::client::{Client, Patience, read_answer};
 use crate::connection::Lost;
@@ -9,35 +9,34 @@ use serde_json::Value;
 use std::io::{self, Write};
 use std::time::Duration;
 
-/// A text of the configuration may take a while to be read and written.
+/// Reading and applying a configuration text may take a while.
 const APPLY_MAX: Duration = Duration::from_secs(300);
 
-/// Why a copy could not be made.
+/// Why a copy failed.
 #[derive(Debug)]
 pub enum CopyError {
-    /// The daemon did not give it.
+    /// The daemon did not return it.
     Asked(Error),
     /// It could not be written.
     Written(io::Error),
 }
 
-/// How a text of the configuration is applied.
+/// How to apply a configuration text.
 #[derive(Clone, Debug, Default)]
 pub struct ApplyOptions {
     /// Only compare.
     pub dry_run: bool,
-    /// The file that the text belongs to; `api` if none is said.
+    /// The file that the text belongs to; `api` if not set.
     pub file: Option<String>,
-    /// Where it was read, an absolute path: relative names of files in the text are looked for there, by
-    /// the daemon.
+    /// The absolute path of its directory. The daemon resolves relative file names in the text there.
     pub directory: Option<String>,
-    /// Make everything as the text says, also what was edited otherwise since it was last applied.
+    /// Set everything to what the text says, including what was changed otherwise since it was last applied.
     pub reset: bool,
-    /// Take over what belongs to other files.
+    /// Take over objects that belong to other files.
     pub take_over: bool,
-    /// Refuse a text that draws warnings.
+    /// Refuse a text that causes warnings.
     pub strict: bool,
-    /// How many objects may be deleted, if not as few as the daemon allows by itself.
+    /// How many objects may be deleted; if not set, the daemon's default.
     pub deletions_max: Option<u64>,
 }
 
@@ -61,11 +60,11 @@ impl ApplyOptions {
 }
 
 impl Client {
-    /// Makes the configuration what a TOML text says, or only compares: what changed, or would, what was
-    /// edited otherwise, and warnings.
+    /// Makes the configuration what a TOML text says, or only compares. Returns what changed or would change, what
+    /// was changed otherwise, and warnings.
     ///
     /// # Errors
-    /// [`Error::Failed`] whose answer has `errors`, each with line and column, if the text is wrong.
+    /// [`Error::Failed`] whose answer has `errors`, each with line and column, if the text is invalid.
     pub fn apply(&self, text: &str, options: &ApplyOptions) -> Result<Vec<Value>, Error> {
         let path = format!("/v1/apply{}", options.query());
         let message = Message::new(Method::Post, &path, text.as_bytes());
@@ -80,7 +79,7 @@ impl Client {
     /// The configuration as a TOML text, or the part of it that belongs to a file.
     ///
     /// # Errors
-    /// As [`Error`] tells apart.
+    /// See the variants of [`Error`].
     pub fn config(&self, file: Option<&str>) -> Result<String, Error> {
         let query = file.map(|file| format!("?file={}", segment(file))).unwrap_or_default();
         let path = format!("/v1/config{query}");
@@ -92,24 +91,24 @@ impl Client {
         String::from_utf8(body).map_err(|_| Error::Protocol("a text that is not UTF-8".into()))
     }
 
-    /// The daemon about itself: version, what it serves, how it writes.
+    /// The status of the daemon: its version, what it serves, how it writes.
     ///
     /// # Errors
-    /// As [`Error`] tells apart.
+    /// See the variants of [`Error`].
     pub fn status(&self) -> Result<Value, Error> {
         self.call(Method::Get, "/v1/status", None)
     }
 
-    /// Writes a copy of a database to `out` as it comes; how many bytes it has. It is no copy before
-    /// this returned without an error.
+    /// Writes a copy of a database to `out` as it arrives; returns the number of bytes. The copy is complete only if
+    /// this returns without an error.
     ///
     /// # Errors
-    /// If the daemon does not give it all, or it cannot be written.
+    /// If the daemon does not send all of it, or it cannot be written.
     pub fn copy(&self, database: &str, out: &mut dyn Write) -> Result<u64, CopyError> {
         let asked = |lost: Lost| CopyError::Asked(self.lost(lost));
         let path = format!("/v1/backup?database={}", segment(database));
         let mut connection = self.open().map_err(CopyError::Asked)?;
-        // Each part has to come in time, however many there are.
+        // Each part must arrive in time, however many there are.
         let deadline = || self.deadline(Patience::After(APPLY_MAX));
         connection.send(&Message::new(Method::Get, &path, b""), deadline()).map_err(asked)?;
         let mut head = connection.head(deadline()).map_err(asked)?;

@@ -1,18 +1,18 @@
-//! HTTP/1.1 as bytes: a request is written, the head and the body of an answer are read.
+//! HTTP/1.1 as bytes: writes a request, reads the head and the body of an answer.
 //!
-//! Pure: no socket and no clock. Promises that nothing a server sends makes it panic or hold more
-//! than the named maxima; whatever is not well-formed is an error, never a guess.
+//! Pure: no socket and no clock. Promises that nothing a server sends makes it panic or hold more than the named
+//! maxima. Malformed input is an error, never a guess.
 
 use crate::request::Method;
 use std::fmt;
 
 /// The longest head of an answer.
 pub const HEAD_BYTES_MAX: usize = 32 << 10;
-/// The most fields of a head.
+/// The most fields in a head.
 pub const FIELDS_MAX: usize = 100;
-/// The longest line before a chunk, and the longest line behind the last.
+/// The longest line before a chunk, and the longest line after the last.
 const CHUNK_LINE_BYTES_MAX: usize = 4 << 10;
-/// The most lines behind the last chunk.
+/// The most lines after the last chunk.
 const TRAILER_LINES_MAX: usize = 100;
 
 /// What is wrong with an answer.
@@ -36,51 +36,51 @@ pub struct Head {
     pub keeps: bool,
 }
 
-/// What is left of a body.
+/// The rest of a body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {
     /// Nothing.
     Done,
-    /// So many bytes.
+    /// This many bytes.
     Length(u64),
-    /// Chunks, and where in them we are.
+    /// Chunks, and the position in them.
     Chunked(Chunk),
-    /// All that comes until the connection ends.
+    /// All bytes until the connection ends.
     ToEnd,
 }
 
-/// A place in a body of chunks.
+/// A position in a chunked body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chunk {
     /// Before a line with a size.
     Size,
-    /// Before so many bytes.
+    /// Before this many bytes.
     Data(u64),
-    /// Before the line end behind a chunk.
+    /// Before the line end after a chunk.
     LineEnd,
-    /// Behind the last chunk, after so many lines.
+    /// After the last chunk and this many trailer lines.
     Trailer(usize),
 }
 
-/// What is asked. Everything in it was checked or encoded before.
+/// A request. Everything in it was checked or encoded before.
 #[derive(Clone, Copy, Debug)]
 pub struct Message<'a> {
     /// The method.
     pub method: Method,
-    /// A whole path.
+    /// A complete path.
     pub path: &'a str,
-    /// What the body is; empty if there is none.
+    /// The media type of the body; empty if there is none.
     pub media: &'static str,
-    /// Whether what is there must not be replaced.
+    /// Whether an existing object must not be replaced.
     pub only_creates: bool,
-    /// Whether it gives something back, which is the same once and twice.
+    /// Whether it is a release, which is idempotent.
     pub gives_back: bool,
     /// The body.
     pub body: &'a [u8],
 }
 
 impl<'a> Message<'a> {
-    /// A message whose body is JSON, or nothing.
+    /// A message whose body is JSON or empty.
     pub fn new(method: Method, path: &'a str, body: &'a [u8]) -> Self {
         let media = if body.is_empty() { "" } else { "application/json" };
         Self { method, path, media, only_creates: false, gives_back: false, body }
@@ -92,7 +92,7 @@ impl<'a> Message<'a> {
         is_same && !self.only_creates
     }
 
-    /// Whether it can be sent again after a restart of the daemon too, whatever became of the first.
+    /// Whether it can be sent again even after a restart of the daemon, whatever happened to the first.
     pub const fn is_harmless(&self) -> bool {
         matches!(self.method, Method::Get) || self.gives_back
     }
@@ -118,7 +118,7 @@ impl<'a> Message<'a> {
     }
 }
 
-/// One part of a path, such as a name, with everything encoded that has a meaning there.
+/// One segment of a path, such as a name, with all special characters encoded.
 pub fn segment(name: &str) -> String {
     let mut text = String::with_capacity(name.len());
     for byte in name.bytes() {
@@ -126,7 +126,7 @@ pub fn segment(name: &str) -> String {
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'~' => {
                 text.push(char::from(byte));
             }
-            // A name of dots only would be taken for a step in the path.
+            // A name of dots only would be interpreted as a relative path.
             b'.' if name.bytes().any(|byte| byte != b'.') => text.push('.'),
             _ => text.push_str(&format!("%{byte:02X}")),
         }
@@ -134,7 +134,7 @@ pub fn segment(name: &str) -> String {
     text
 }
 
-/// The head at the start of `bytes` and its length; `None` if it is not all there.
+/// The head at the start of `bytes` and its length; `None` if it is incomplete.
 pub fn head(bytes: &[u8]) -> Result<Option<(Head, usize)>, WireError> {
     let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
     let mut response = httparse::Response::new(&mut fields);
@@ -197,8 +197,8 @@ impl Framing {
 }
 
 impl Body {
-    /// Takes what belongs to the body from the start of `input` into `out`, and says how much of
-    /// `input` it used. It uses nothing only if it needs more, or is done.
+    /// Moves the bytes of the body from the start of `input` into `out`, and returns how much of `input` it used. It
+    /// uses nothing only if it needs more input or is done.
     pub fn take(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<usize, WireError> {
         match self {
             Self::Done => Ok(0),
@@ -223,7 +223,7 @@ impl Body {
     }
 }
 
-/// Copies up to `left` bytes and lowers it.
+/// Copies up to `left` bytes and subtracts them from `left`.
 fn copy(left: &mut u64, input: &[u8], out: &mut Vec<u8>) -> usize {
     let count = usize::try_from(*left).unwrap_or(usize::MAX).min(input.len());
     out.extend_from_slice(input.get(..count).unwrap_or_default());
@@ -283,7 +283,7 @@ fn chunk_size(rest: &[u8]) -> Result<Option<(usize, u64)>, WireError> {
     }
 }
 
-/// The length of the line at the start of `rest`, its end included.
+/// The length of the line at the start of `rest`, including its line end.
 fn line(rest: &[u8]) -> Result<Option<usize>, WireError> {
     match rest.windows(2).position(|pair| pair == b"\r\n") {
         Some(length) => Ok(Some(length + 2)),

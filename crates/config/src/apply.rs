@@ -1,24 +1,31 @@
-//! From a document to the one transaction that makes a database say the same.
+//! From a document to the one transaction that makes a database agree with it.
 //!
-//! Owns what differs and how it is written as operations. Promises that rows are inserted and updated only
-//! where the file says something else than when it was last applied, and deleted only if they belong to the
-//! file, or to a backend that does; that a row of the same name made by hand is taken over, and one of
-//! another file only if that is asked for; that a row of the file that was renamed stays the object it was, under
-//! its new name, until `reset`; and that every row it changes is
-//! guarded by its version, so that of two edits at once one fails as a whole. Rules go to the running and
-//! to the saved list, so that they come back after a restart.
+//! Owns the comparison and the operations. Promises:
+//!
+//! - rows are inserted and updated only where the file differs from when it was last applied;
+//! - rows are deleted only if they belong to the file, or to a backend that does;
+//! - a row of the same name that was created by hand is taken over, and one of another file only if that is
+//!   requested;
+//! - a row of the file that was renamed stays the same object, under its new name, until `reset`;
+//! - every changed row is guarded by its version, so that of two concurrent edits one fails as a whole.
+//!
+//! Rules are written to the running and to the saved list, so that they are kept across restarts.
 
 mod change;
 mod operation;
 mod owner;
+mod revert;
+mod save;
 mod tracked;
 
 pub use change::{Applied, Change, ChangeOp};
 pub(crate) use owner::Ownership;
 pub use owner::files_applied;
+pub use revert::revert;
+pub use save::save_rules;
 
 use crate::ERRORS_MAX;
-use crate::document::{Document, Object, text};
+use crate::document::{Document, Object, flag, text};
 use crate::error::ConfigError;
 use crate::keys::kind_of;
 use crate::read::shown;
@@ -36,8 +43,8 @@ use paceline_types::Uuid;
 use std::collections::{BTreeMap, BTreeSet};
 use tracked::Tracked;
 
-/// The tables a file describes, each with the columns that tell rows apart and the table whose objects
-/// its rows are.
+/// The tables that a file describes, each with the columns that identify its rows and the table whose objects its
+/// rows are.
 const TABLES: [(&str, &[&str], &str); 11] = [
     (API, &[], API),
     (HTTP, &[], HTTP),
@@ -55,20 +62,21 @@ const TABLES: [(&str, &[&str], &str); 11] = [
 /// How a file is applied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct How {
-    /// Everything becomes as the file says, also what was edited otherwise since it was last applied.
+    /// Set everything to what the file says, including what was changed otherwise since it was last applied.
     pub reset: bool,
-    /// What belongs to other files and is named here belongs to this file from now on.
+    /// Objects of other files that are named here belong to this file from now on.
     pub take_over: bool,
-    /// The daemon has started since the files were last applied, which starts pools: those that the file stops are
+    /// The daemon has started since the files were last applied, which starts pools: pools that the file stops are
     /// stopped again.
     pub starts: bool,
-    /// These are all files that the daemon was given: what belongs to one that it was given before goes.
+    /// These are all files that the daemon was given: objects of a file that it was given before and is not given now
+    /// are deleted.
     pub serves: bool,
 }
 
 impl Document {
-    /// The transaction that makes the database in `store` say what this file says anew, and what it changes.
-    /// There are no operations if nothing differs.
+    /// The transaction that makes the database in `store` agree with what is new in this file, and its changes. There
+    /// are no operations if nothing differs.
     #[must_use]
     pub fn apply(&self, store: &Store, how: How) -> Applied {
         let own = Ownership::new(self, store, how);
@@ -80,7 +88,7 @@ impl Document {
     }
 }
 
-/// The same for some objects, of which nothing is noted.
+/// The same for some objects, without recording what the files say.
 pub(crate) fn operations(objects: &[Object], store: &Store, own: &Ownership) -> Applied {
     plan(objects, store, own).applied()
 }
@@ -98,7 +106,7 @@ fn plan(objects: &[Object], store: &Store, own: &Ownership) -> Plan {
     plan
 }
 
-/// What is known of all objects and rows.
+/// The state of all objects and rows.
 #[derive(Clone, Copy)]
 struct Known<'k> {
     own: &'k Ownership,
@@ -106,7 +114,7 @@ struct Known<'k> {
     resources: &'k Resources<'k>,
 }
 
-/// What is to be done, by kind, so that a transaction first looks and then changes.
+/// The operations by kind, so that a transaction checks all rows before it changes any.
 #[derive(Default)]
 struct Plan {
     waits: Vec<Json>,
@@ -119,12 +127,12 @@ struct Plan {
 }
 
 impl Plan {
-    /// Notes the row of an object.
+    /// Records the row of an object.
     fn keep(&mut self, table: &str, object: &Object, row: Kept) {
         self.kept.insert((object.file, key_of(table, &object.key)), row);
     }
 
-    /// Notes a conflict; of a rule, which is in two tables, once.
+    /// Records a conflict; for a rule, which is in two tables, only once.
     fn refuse(&mut self, conflict: Option<ConfigError>) {
         let is_new = |conflict: &ConfigError| !self.conflicts.contains(conflict);
         let has_room = self.conflicts.len() < ERRORS_MAX;
@@ -153,11 +161,11 @@ struct Table<'s> {
     rows: BTreeMap<String, &'s Row>,
 }
 
-/// What a row is called by these columns.
+/// The name of a row by these columns.
 fn key(table: &str, ids: &[ColumnId], row: &Row) -> Option<String> {
     let part = |id: &ColumnId| row.get(id.index()).map(change::text);
     let parts = ids.iter().map(part).collect::<Option<Vec<String>>>()?;
-    // What is there only once is called as its kind is.
+    // An object that exists only once has the name of its kind.
     let only = || kind_of(table).map(|kind| kind.word.to_owned());
     Some(if parts.is_empty() { only()? } else { parts.join("/") })
 }
@@ -197,7 +205,7 @@ impl<'s> Table<'s> {
                     plan.refuse(other.map(|other| belongs(object, other)));
                 }
                 Some(row) => self.update(row, object, known, plan),
-                None if known.own.is_repeated(object) => {
+                None if known.own.is_repeated(object) || self.is_displaced(object, known) => {
                     // It is not written anew that the row is gone.
                     if let Some(gone) = known.own.row(self.name, &object.key) {
                         plan.keep(self.name, object, Kept::Row(gone));
@@ -216,7 +224,7 @@ impl<'s> Table<'s> {
         }
     }
 
-    /// The row that an object is: the one that its file made, else the one of its name.
+    /// The row of an object: the one that its file created, otherwise the one with its name.
     ///
     /// # Errors
     ///
@@ -237,12 +245,33 @@ impl<'s> Table<'s> {
             };
         }
         let Some(other) = named.and_then(|row| tracked.key(row_uuid(row))) else {
-            return Ok(named);
+            return Ok(named.filter(|row| !self.is_gone(object, row, own)));
         };
-        match own.how.reset || own.is_repeated(object) {
+        match own.how.reset || own.is_repeated(object) || self.is_displaced(object, known) {
             true => Ok(None),
             false => Err(renamed(object, other)),
         }
+    }
+
+    /// Whether the row of an object was deleted since its file was applied, and an object of another file has its name
+    /// now. That is drift as long as the file says the same, also if the other file is not applied with it.
+    fn is_gone(&self, object: &Object, named: &'s Row, own: &Ownership) -> bool {
+        let is_other = !own.how.take_over && self.other_owner(named, own).is_some();
+        let old = own.row(self.name, &object.key).filter(|_| is_other && own.is_repeated(object));
+        old.is_some_and(|old| self.rows.values().all(|row| row_uuid(row) != old))
+    }
+
+    /// Whether an object went with the restart, and cannot be made again because another object of the files was renamed
+    /// to its name meanwhile. That was no error before the restart, and is none now.
+    fn is_displaced(&self, object: &Object, known: Known<'_>) -> bool {
+        let (own, tracked) = (known.own, known.tracked);
+        let is_transient = object.columns.get("persistent") == Some(&flag(false));
+        let named = self.rows.get(&tracked.called(object));
+        own.how.starts
+            && is_transient
+            && own.said(object).is_none()
+            && tracked.row(self.name, object).is_none()
+            && named.is_some_and(|row| tracked.key(row_uuid(row)).is_some())
     }
 
     /// What a row is called.
@@ -317,7 +346,7 @@ impl<'s> Table<'s> {
         plan.updates.push((operation::update(self.name, row_uuid(row), changed), change));
     }
 
-    /// Adds the other of two columns of which one is written.
+    /// If one of two paired columns is written, adds the other.
     fn add_pair(&self, object: &Object, known: Known<'_>, changed: &mut Vec<(&str, Json)>) {
         let has =
             |changed: &[(&str, Json)], name: &str| changed.iter().any(|(own, _)| *own == name);
@@ -333,8 +362,8 @@ impl<'s> Table<'s> {
         }
     }
 
-    /// Whether a column of a pool that nobody set means what the file says: without a state a pool is
-    /// stopped, but for the default pool, which is always started and always persistent.
+    /// Whether an unset column of a pool already means what the file says. Without a state, a pool is stopped, except
+    /// for the default pool, which is always started and always persistent.
     fn is_meant(&self, old: &Datum, column: &Column, object: &Object) -> bool {
         let is_default = object.key == DEFAULT_NAME;
         let wanted = object.columns.get(&*column.name).and_then(Datum::single);
@@ -365,13 +394,14 @@ impl<'s> Table<'s> {
         Change { op, table: self.name, row: row.to_owned(), renamed: None, columns }
     }
 
-    /// The columns that people set: all but figures.
+    /// The columns that can be set: all except figures.
     fn settable(&self) -> impl Iterator<Item = (ColumnId, &Column)> {
         let ids = self.columns.column_ids().skip(ColumnId::FIRST);
         ids.map(|id| (id, self.columns.column(id))).filter(|(_, column)| column.persistent)
     }
 
-    /// Whether a row is a server of a backend that is deleted: it cannot exist without its backend, whatever file made it.
+    /// Whether a row is a server of a deleted backend. A server cannot exist without its backend, whichever file
+    /// created it.
     fn goes_with_backend(&self, key: &str, plan: &Plan) -> bool {
         let Some((backend, _)) = key.split_once('/').filter(|_| self.name == SERVER) else {
             return false;
@@ -381,7 +411,7 @@ impl<'s> Table<'s> {
     }
 }
 
-/// That an object belongs to another file.
+/// The error for an object that belongs to another file.
 fn belongs(object: &Object, other: &str) -> ConfigError {
     let word = kind_of(object.table).map_or(object.table, |kind| kind.word);
     let message = format!("{word} `{}` belongs to the file {}", shown(&object.key), shown(other));
@@ -389,7 +419,7 @@ fn belongs(object: &Object, other: &str) -> ConfigError {
     ConfigError::new(object.place, message).hint(hint).of(object.file)
 }
 
-/// That an object was renamed, and another has its name now.
+/// The error for an object that was renamed and whose name another object has now.
 fn taken(object: &Object, now: &str) -> ConfigError {
     let word = kind_of(object.table).map_or(object.table, |kind| kind.word);
     let (name, now) = (shown(&object.key), shown(now));
@@ -401,7 +431,7 @@ fn taken(object: &Object, now: &str) -> ConfigError {
         .of(object.file)
 }
 
-/// That the file gives an object the name that another object of the file has now.
+/// The error for an object whose name in the file is now that of another object of the file.
 fn renamed(object: &Object, other: &str) -> ConfigError {
     let word = kind_of(object.table).map_or(object.table, |kind| kind.word);
     let (name, other) = (shown(&object.key), shown(other));
@@ -412,13 +442,13 @@ fn renamed(object: &Object, other: &str) -> ConfigError {
         .of(object.file)
 }
 
-/// Columns that are maps from numbers whose order alone says something.
+/// Columns that are maps from numbers where only the order of the numbers matters.
 const ORDERED: [&str; 3] = ["use_backend", "tls_certificate", "tls_key"];
 
-/// Columns whose numbers have to agree, so that neither is written without the other.
+/// Columns whose numbers must agree, so that neither is written without the other.
 const PAIRED: [&str; 2] = ["tls_certificate", "tls_key"];
 
-/// What a column should be.
+/// The value that a column should have.
 enum Wanted<'o> {
     Value(Datum),
     Parents(&'o [String]),
@@ -430,7 +460,7 @@ impl<'o> Wanted<'o> {
             return Self::Parents(&object.parents);
         }
         let value = object.columns.get(&*column.name).unwrap_or(&column.default);
-        // The servers of a backend that was renamed stay with it.
+        // The servers of a renamed backend stay with it.
         let backend = value.single().and_then(Atom::as_str);
         let backend = backend.filter(|_| object.table == SERVER && &*column.name == "backend");
         Self::Value(match backend {
@@ -446,7 +476,7 @@ impl<'o> Wanted<'o> {
         }
     }
 
-    /// Whether a row says so already.
+    /// Whether a row already has this value.
     fn is_in(&self, old: &Datum, column: &Column, resources: &Resources<'_>) -> bool {
         match self {
             Self::Value(value) if &*column.name == "criteria" => {
@@ -487,7 +517,7 @@ fn is_map(column: &Column) -> bool {
     column.ty.value.is_some()
 }
 
-/// Whether two texts mean the same criteria: people may write more blanks and other quotes.
+/// Whether two texts are the same criteria; blanks and quotes may differ.
 fn same_criteria(new: &Datum, old: &Datum) -> bool {
     let normal = |value: &Datum| {
         let criteria = parse_criteria(value.single()?.as_str()?).ok()?;
@@ -498,7 +528,7 @@ fn same_criteria(new: &Datum, old: &Datum) -> bool {
 
 /// Resources by name and by row, of the file and of the database.
 struct Resources<'a> {
-    /// Where each name will be: a row, or the object that becomes one.
+    /// Where each name will be: an existing row, or the object that becomes one.
     places: BTreeMap<&'a str, Result<Uuid, usize>>,
     names: BTreeMap<Uuid, &'a str>,
 }
@@ -517,7 +547,8 @@ impl<'a> Resources<'a> {
         let objects = objects.iter().enumerate().filter(|(_, object)| object.table == RESOURCE);
         let mut places: BTreeMap<&str, Result<Uuid, usize>> =
             objects.map(|(index, object)| (object.key.as_str(), Err(index))).collect();
-        // What the file names is its own object, although that may have been renamed, and the name taken by another.
+        // A name in the file means the file's own object, even if that was renamed and another object has the name
+        // now.
         let (own, others): (Vec<_>, Vec<_>) =
             names.iter().partition(|(uuid, _)| tracked.key(**uuid).is_some());
         places.extend(others.into_iter().map(|(uuid, name)| (*name, Ok(*uuid))));
@@ -526,7 +557,7 @@ impl<'a> Resources<'a> {
         Self { places, names }
     }
 
-    /// The row of a resource, if it is there.
+    /// The row of a resource, if it exists.
     fn row(&self, name: &str) -> Option<Uuid> {
         self.places.get(name).and_then(|place| place.ok())
     }

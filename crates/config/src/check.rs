@@ -1,12 +1,11 @@
-//! Whether what a file says can work, found by planning it in a scratch database.
+//! Checks whether a file can work, by planning it in a scratch database.
 //!
-//! Owns the way from an error about a row back to the line of the file. The first error of a plan hides
-//! the others, so a plan is tried again with the object in question made harmless, as often as a file
-//! of its size allows.
+//! Owns the mapping from an error about a row back to the line of the file. The first error of a plan hides the
+//! others, so the plan is repeated with the object in question made harmless, as often as a file of its size allows.
 
 use crate::ERRORS_MAX;
 use crate::apply::{Ownership, operations};
-use crate::document::{Document, Need, Object, files_of, text};
+use crate::document::{Document, Need, Object, files_of, flag, text};
 use crate::doubt::{Warning, doubts, placed};
 use crate::error::{ConfigError, Errors};
 use crate::keys::{kind_of, path_of};
@@ -26,23 +25,20 @@ use paceline_types::UuidSource;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// How many objects are planned, counting each as often as it is planned, before no further error is
-/// looked for.
+/// How many objects are planned, counting each as often as it is planned, before the search for further errors stops.
 const PLANNED_MAX: usize = 100_000;
 
 impl Document {
-    /// Whether the file can work, on any machine; answers what works but is
-    /// hardly meant.
+    /// Checks whether the file can work, on any machine. Returns what works but is probably not intended.
     ///
     /// # Errors
     ///
-    /// What cannot work: at most one error for each object, up to [`ERRORS_MAX`], in the order of the
-    /// file.
+    /// What cannot work: at most one error for each object, up to [`ERRORS_MAX`], in the order of the file.
     pub fn check(&self) -> Result<Vec<Warning>, Vec<ConfigError>> {
         self.check_beside(&Others::default())
     }
 
-    /// The same with other objects there, which those of the file may name.
+    /// The same with other existing objects, which those of the file may name.
     ///
     /// # Errors
     ///
@@ -52,7 +48,7 @@ impl Document {
         objects.extend(
             others.objects.iter().filter(|other| !self.has(other.table, &other.key)).cloned(),
         );
-        // A server whose backend goes is none to name.
+        // A server whose backend is deleted cannot be named.
         let backends: BTreeSet<String> = objects
             .iter()
             .filter(|object| object.table == BACKEND)
@@ -65,9 +61,7 @@ impl Document {
         };
         objects.retain(|object| !is_lost(object));
         let mut errors = self.missing(&objects);
-        if !errors.is_empty() {
-            return errors.or(vec![]);
-        }
+        objects.extend(self.stand_ins(&objects));
         let mut told = BTreeSet::new();
         let rounds = (PLANNED_MAX / objects.len().max(1)).clamp(1, ERRORS_MAX);
         for _ in 0..rounds {
@@ -89,7 +83,7 @@ impl Document {
                 make_harmless(object);
                 errors.push(self.error(&fault));
             } else if let Some(at) = at {
-                // Even its name is in the way, and no server can be without its backend.
+                // Even its name causes an error. No server can exist without its backend.
                 let gone = objects.remove(at);
                 let is_within = |object: &Object| {
                     gone.table == BACKEND
@@ -105,12 +99,12 @@ impl Document {
         errors.or(vec![])
     }
 
-    /// Whether there is such an object.
+    /// Whether this object exists.
     fn has(&self, table: &str, key: &str) -> bool {
         self.objects.iter().any(|object| object.table == table && object.key == key)
     }
 
-    /// What is named and is not among the objects.
+    /// The objects that are named but do not exist.
     fn missing(&self, objects: &[Object]) -> Errors {
         let names: BTreeSet<(&str, &str)> =
             objects.iter().map(|object| (object.table, object.key.as_str())).collect();
@@ -132,7 +126,23 @@ impl Document {
         errors
     }
 
-    /// The error in the file that an error about a row is.
+    /// An object for each that is named but does not exist, so that these do not hide other errors.
+    fn stand_ins(&self, objects: &[Object]) -> Vec<Object> {
+        let has =
+            |table: &str, name: &str| objects.iter().any(|o| o.table == table && o.key == name);
+        let missing = self.needs.iter().filter(|need| !has(need.table, &need.name));
+        let missing: BTreeSet<_> = missing.map(|need| (need.table, need.name.as_str())).collect();
+        let stand_in = |(table, name): (&'static str, &str)| {
+            let mut object = Object::new(table, Place::START);
+            object.key = name.to_owned();
+            object.columns.insert("name", text(name));
+            object.columns.insert("persistent", flag(true));
+            object
+        };
+        missing.into_iter().map(stand_in).collect()
+    }
+
+    /// The error in the file for an error about a row.
     fn error(&self, fault: &ModelError) -> ConfigError {
         let Some(object) = position(&self.objects, fault).and_then(|at| self.objects.get(at))
         else {
@@ -175,6 +185,9 @@ impl Document {
                 "a relative name is that of a file beside the configuration, which is not known";
             return Some(format!("{hint} here; write the whole path"));
         }
+        if object.table == CHECKPOINT && ["queue", "fair"].contains(&column) {
+            return Some("remove it, or give the checkpoint rate or concurrency".to_owned());
+        }
         if object.table == CHECKPOINT && column == "at" {
             let at = object.columns.get("at")?.single()?.as_str()?;
             let pool = at.strip_prefix("pool ")?.trim();
@@ -186,13 +199,13 @@ impl Document {
     }
 }
 
-/// Whether a certificate of a backend lacks its key, or the key its certificate.
+/// Whether a certificate of a backend has no key, or the key no certificate.
 fn is_alone(object: &Object, column: &str) -> bool {
     object.table == BACKEND && !object.columns.contains_key(column)
 }
 
-/// A message that begins with a place within an expression, written so that nobody takes it for one of
-/// the file.
+/// A message that begins with a place within an expression, written so that it is not mistaken for a place in the
+/// file.
 fn within(message: &str) -> String {
     let place = || {
         let (line, rest) = message.split_once(':')?;
@@ -206,18 +219,18 @@ fn within(message: &str) -> String {
     place().unwrap_or_else(|| message.to_owned())
 }
 
-/// `criterion 2: what is wrong`, as the model says it.
+/// Splits `criterion 2: what is wrong`, as in the model's messages.
 fn criterion(message: &str) -> Option<(usize, &str)> {
     let (number, rest) = message.strip_prefix("criterion ")?.split_once(": ")?;
     Some((number.parse().ok()?, rest))
 }
 
-/// Whether there are too many objects, so that none of them is wrong by itself.
+/// Whether the error concerns all objects, because there are too many, and none in particular.
 fn is_about_all(fault: &ModelError) -> bool {
     fault.row.is_none() && default_column(fault).is_none()
 }
 
-/// The column of the default pool that an error is about; such an error names no row.
+/// The column of the default pool that an error concerns; such an error names no row.
 fn default_column(fault: &ModelError) -> Option<&'static str> {
     match fault.message.strip_prefix("the default pool cannot be ")? {
         "given a range" => Some("priority_min"),
@@ -226,7 +239,7 @@ fn default_column(fault: &ModelError) -> Option<&'static str> {
     }
 }
 
-/// The object that an error is about; the last of its kind if there are too many.
+/// The object that an error concerns; the last of its kind if there are too many.
 fn position(objects: &[Object], fault: &ModelError) -> Option<usize> {
     let table = if fault.table == SAVED_RULE { RULE } else { fault.table.as_str() };
     let find = |key: &str| objects.iter().position(|o| o.table == table && o.key == key);
@@ -237,11 +250,11 @@ fn position(objects: &[Object], fault: &ModelError) -> Option<usize> {
     }
 }
 
-/// The columns that say nothing but which object this is.
+/// The columns that only identify an object.
 const HARMLESS: [&str; 8] =
     ["name", "number", "at", "persistent", "file", "state", "role", "backend"];
 
-/// Reduces an object to its existence, so that others can still name it.
+/// Reduces an object to its name, so that others can still refer to it.
 pub(crate) fn make_harmless(object: &mut Object) {
     object.columns.retain(|column, _| HARMLESS.contains(column));
     object.parents.clear();
@@ -260,7 +273,7 @@ pub(crate) fn make_harmless(object: &mut Object) {
     }
 }
 
-/// What the engine would warn of, or why the objects cannot work.
+/// The engine's warnings, or why the objects cannot work.
 fn plan(objects: &[Object]) -> Result<Vec<String>, ModelError> {
     let inner =
         |message: String| ModelError { table: String::new(), row: None, column: None, message };

@@ -1,4 +1,4 @@
-//! A file that could be read: its objects as rows, with the place of each and of each key.
+//! A parsed file: its objects as rows, with the place of each object and each key.
 
 use crate::error::{ConfigError, Errors};
 use crate::keys::kind_of;
@@ -12,13 +12,13 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The name of a file without a name of its own.
 pub(crate) const UNNAMED: &str = "-";
 
-/// A file that could be read, or several together. Names and numbers are each there once.
+/// A parsed file, or several together. Names and numbers are unique.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Document {
     pub(crate) objects: Vec<Object>,
-    /// The names of the files it was read from, by which objects belong to them.
+    /// The names of the files it was read from, which own its objects.
     pub(crate) files: Vec<String>,
-    /// What must be there besides.
+    /// Objects that must exist besides.
     pub(crate) needs: Vec<Need>,
 }
 
@@ -40,20 +40,20 @@ pub struct Object {
     pub table: &'static str,
     /// Its name, or its number if it is a rule.
     pub key: String,
-    /// Which of the files it is in.
+    /// The index of its file.
     pub file: usize,
     /// Where it begins.
     pub place: Place,
-    /// What the file says of each column; a column that is not here has its default.
+    /// The value of each column in the file; a column that is not here has its default.
     pub columns: BTreeMap<&'static str, Datum>,
-    /// The names of the resources it hangs below, in the order of the file.
+    /// The names of its parent resources, in the order of the file.
     pub parents: Vec<String>,
     /// Where the key of each column is.
     pub(crate) places: BTreeMap<&'static str, Place>,
     /// The attribute of each criterion and where it is, if they were written as a table.
     pub(crate) criteria: Vec<(String, Place)>,
-    /// Where the entries of a column are that is a list or a table: by what a message about one begins
-    /// with, its number from 1 or its name.
+    /// The places of the entries of a column that is a list or a table, by the beginning of a message about the
+    /// entry: its number from 1 or its name.
     pub(crate) entries: BTreeMap<(&'static str, String), Place>,
 }
 
@@ -64,7 +64,7 @@ impl Document {
         &self.objects
     }
 
-    /// The same as the file of this name: what it makes belongs to that.
+    /// The same as the file of this name, which owns its objects.
     #[must_use]
     pub fn named(mut self, file: &str) -> Self {
         self.files = vec![file.to_owned()];
@@ -74,11 +74,11 @@ impl Document {
         self
     }
 
-    /// Several files as one.
+    /// Joins several files.
     ///
     /// # Errors
     ///
-    /// What is in two of them.
+    /// The objects that are in two of them.
     pub fn join(documents: Vec<Self>) -> Result<Self, Vec<ConfigError>> {
         let mut all = Self { objects: vec![], files: vec![], needs: vec![] };
         let mut places: BTreeMap<(&str, String), (usize, u32)> = BTreeMap::new();
@@ -114,8 +114,8 @@ impl Document {
         &self.files
     }
 
-    /// The same with every relative name of a file looked for in `directory`: that of the file that was
-    /// read. Without this, such names are errors, because their directory is not known.
+    /// The same with every relative file name resolved in `directory`, the directory of the file that was read.
+    /// Without this, such names are errors, because their directory is not known.
     #[must_use]
     pub fn within(mut self, directory: &str) -> Self {
         for object in &mut self.objects {
@@ -128,7 +128,7 @@ impl Document {
         self
     }
 
-    /// The files that it names, each with the number of the file that names it, and where.
+    /// The files that it names, each with the index of the file that names it, and the place.
     #[must_use]
     pub fn files<'d>(&'d self) -> Vec<(usize, Place, &'d str)> {
         let columns = |object: &'d Object| {
@@ -150,8 +150,8 @@ impl Document {
         files
     }
 
-    /// The certificates of frontends with their keys, each with the number of the file and the place of
-    /// the certificate.
+    /// The certificates of frontends with their keys, each with the index of the file and the place of the
+    /// certificate.
     #[must_use]
     pub fn certificates(&self) -> Vec<(usize, Place, &str, &str)> {
         let frontends = self.objects.iter().filter(|object| object.table == FRONTEND);
@@ -170,7 +170,7 @@ impl Document {
         found
     }
 
-    /// Where the file says what is in this column of this row, if the file names the row.
+    /// The place of this column of this row in the file, if the file names the row.
     #[must_use]
     pub fn place_of(&self, table: &str, row: &str, column: Option<&str>) -> Option<(usize, Place)> {
         let table = if table == SAVED_RULE { RULE } else { table };
@@ -180,8 +180,8 @@ impl Document {
         Some((object.file, place))
     }
 
-    /// What to do next about a row that does not fit the file, if the file does not name it: it was made
-    /// otherwise, and names something that goes with the file.
+    /// A hint for a row that does not fit the file although the file does not name it: it was created otherwise, and
+    /// names something that is deleted with the file.
     #[must_use]
     pub fn next_about(&self, table: &str, row: &str) -> Option<String> {
         let word = kind_of(table)?.word;
@@ -201,7 +201,7 @@ impl Object {
         Self { table, key, file: 0, place, columns, parents, places, criteria, entries }
     }
 
-    /// Where the file says what is in a column; where the object begins if it says nothing.
+    /// The place of a column in the file; the beginning of the object if the file does not set it.
     #[must_use]
     pub fn place_of(&self, column: &str) -> Place {
         let tables = ["queue", "threads", "timeout", "health", "tls"];
@@ -217,7 +217,7 @@ impl Object {
     }
 }
 
-/// That an object is in two files.
+/// The error for an object that is in two files.
 fn twice(object: &Object, files: &[String], (file, line): (usize, u32)) -> ConfigError {
     let word = kind_of(object.table).map_or(object.table, |kind| kind.word);
     let other = files.get(file).map_or("another file", String::as_str);
@@ -262,7 +262,7 @@ pub(crate) fn set(texts: impl IntoIterator<Item = String>) -> Datum {
     Datum::from_sorted(atoms)
 }
 
-/// The map of these pairs; of two with the same key the later one.
+/// The map of these pairs; of two pairs with the same key, the later is used.
 pub(crate) fn map(pairs: impl IntoIterator<Item = (Atom, Atom)>) -> Datum {
     let pairs: BTreeMap<Atom, Atom> = pairs.into_iter().collect();
     Datum::from_sorted_pairs(pairs.into_iter().collect())

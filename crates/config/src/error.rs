@@ -1,13 +1,13 @@
-//! What is wrong with a file, and where.
+//! Errors in a file, with their places.
 
 use crate::ERRORS_MAX;
 use crate::place::Place;
 use std::fmt;
 
-/// One thing that is wrong with a file.
+/// One error in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
-    /// Which of the files it is in, from 0.
+    /// The index of its file, from 0.
     pub file: usize,
     /// The line, from 1.
     pub line: u32,
@@ -45,7 +45,7 @@ impl ConfigError {
     }
 }
 
-/// A message without the line breaks and other control characters that names may have in them.
+/// A message without line breaks and other control characters that names may contain.
 fn one_line(message: String) -> String {
     if !message.contains(char::is_control) {
         return message;
@@ -57,29 +57,24 @@ fn one_line(message: String) -> String {
     message.chars().map(shown).collect()
 }
 
-/// The errors of one file, as many as are reported.
+/// The errors of one file, up to the number that is reported.
 #[derive(Debug, Default)]
 pub(crate) struct Errors(Vec<ConfigError>);
 
 impl Errors {
-    /// Takes an error, if there are not enough yet.
+    /// Adds an error, if there are not too many yet.
     pub fn push(&mut self, error: ConfigError) {
         if self.0.len() < ERRORS_MAX {
             self.0.push(error);
         }
     }
 
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Whether no more errors are taken.
+    /// Whether no more errors are added.
     pub fn is_full(&self) -> bool {
         self.0.len() >= ERRORS_MAX
     }
 
-    /// `value` if there is no error, else all of them in the order of the file.
+    /// `value` if there is no error, otherwise all errors in the order of the file.
     pub fn or<T>(mut self, value: T) -> Result<T, Vec<ConfigError>> {
         if self.0.is_empty() {
             return Ok(value);

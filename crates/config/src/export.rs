@@ -1,11 +1,10 @@
-//! From the rows of a database to the file that says the same.
+//! From the rows of a database to the equivalent file.
 //!
-//! Owns the order: what is there once, frontends by name, backends by name each with its servers by name,
-//! pools by name with the default pool first, rules by number, checkpoints by where they
-//! stand and their number, resources and users by name; within an object that of the keys. Promises that the file
-//! reads back as the same rows. Only what is set is written, and only what a file can say: no figures,
-//! tokens or locks. Rules are those of the running list. A pool that drains is written as started, with
-//! a comment.
+//! Owns the order: single objects, frontends by name, backends by name each with its servers by name, pools by name
+//! with the default pool first, rules by number, checkpoints by place and number, resources and users by name; within
+//! an object, the order of the keys. Promises that the file parses as the same rows. Only values that are set are
+//! written, and only those that a file can contain: no figures, tokens or locks. Rules are those of the running list.
+//! A draining pool is written as started, with a comment.
 
 use crate::document::flag;
 use crate::keys::{
@@ -23,23 +22,22 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// The first line of every export.
-const FIRST_LINE: &str =
-    "# The configuration of a Paceline; `paceline apply FILE` brings it back.\n";
+const FIRST_LINE: &str = "# Exported by paceline; `paceline apply FILE` brings it back.\n";
 
-/// What follows it if there is nothing else.
+/// The second line if there is nothing else.
 const NOTHING: &str =
     "# Nothing is configured: every request starts at once, in the default pool.\n";
 
-/// Longest list that is written in one line.
+/// The longest list that is written in one line.
 const LIST_CHARS_MAX: usize = 80;
 
-/// The file that says what the rows of a database say.
+/// The file equivalent to the rows of a database.
 #[must_use]
 pub fn export(rows: &Snapshot) -> String {
     write(rows, |_| true)
 }
 
-/// The same with what belongs to one file. The servers of a backend go with it.
+/// The same for the objects of one file. The servers of a backend are included with it.
 #[must_use]
 pub fn export_of(rows: &Snapshot, file: &str) -> String {
     write(rows, |source| source.text("file") == Some(file))
@@ -62,7 +60,7 @@ fn write(rows: &Snapshot, is_meant: impl Fn(&Source<'_>) -> bool) -> String {
                 let own = source.text("name").and_then(|name| servers.get(name));
                 source.servers = own.cloned().unwrap_or_default();
             }
-            // Writing to a text cannot fail.
+            // Writing to a string cannot fail.
             let _ = writeln!(out, "\n[[{}]]", kind.word);
             source.write(kind, &mut out);
         }
@@ -73,7 +71,7 @@ fn write(rows: &Snapshot, is_meant: impl Fn(&Source<'_>) -> bool) -> String {
     out
 }
 
-/// The members of each server as they are written, by backend.
+/// The written members of each server, by backend.
 fn servers(rows: &Snapshot) -> BTreeMap<&str, Vec<String>> {
     let mut sources = Source::all(rows, &SERVERS);
     sources.sort_by_cached_key(|source| source.rank(&SERVERS));
@@ -120,7 +118,7 @@ impl<'s> Source<'s> {
         self.parents.sort_unstable();
     }
 
-    /// Where the row comes among those of its kind.
+    /// The place of the row among those of its kind.
     fn rank(&self, kind: &Kind) -> (bool, String, i64, String) {
         let name = self.text("name").unwrap_or_default().to_owned();
         let at = if kind.table == CHECKPOINTS.table { self.text("at") } else { None };
@@ -146,7 +144,7 @@ impl<'s> Source<'s> {
                     }
                 }
                 Holds::Texts(each) => self.write_texts(key, *each, out),
-                // It is, whatever its row says.
+                // It always is, whatever its row says.
                 _ if key.name == "persistent" && self.is_default_pool(kind) => {}
                 _ => {
                     if let Some(line) = self.line(key) {
@@ -157,7 +155,7 @@ impl<'s> Source<'s> {
         }
     }
 
-    /// `key = value`, if that says more than nothing.
+    /// `key = value`, if the value is not empty.
     fn line(&self, key: &Key) -> Option<String> {
         let value = match (self.datum(key.column)?.single()?, &key.holds) {
             (Atom::Boolean(flag), Holds::Flag(default)) if flag == default => return None,

@@ -1,8 +1,8 @@
 //! Frontends, and backends with their servers, in the file: the keys that are not one column each.
 //!
-//! A list becomes a map from the place of each entry, from 1. A server is a row of its own; it goes
-//! when its backend's list no longer names it, and stays for as long as its backend does. A server
-//! without a name is called by its address.
+//! A list becomes a map from the index of each entry, from 1. A server is a row of its own. It is deleted when the
+//! list of its backend no longer names it, and otherwise exists as long as its backend. A server without a name is
+//! named by its address.
 
 use crate::document::{Object, flag, map, text};
 use crate::error::ConfigError;
@@ -15,13 +15,13 @@ use paceline_tables::value::{Atom, Datum};
 use std::fmt::Write;
 use toml_edit::TableLike;
 
-/// What stands between a backend and its condition in the column `use_backend`.
+/// The separator between a backend and its condition in the column `use_backend`.
 const WHEN: &str = " when ";
 
-/// The name of a backend that was used: name, key and place.
+/// A use of a backend: its name, the key and the place.
 pub(crate) type Used = (String, &'static str, Place);
 
-/// Reads what is a frontend's own; answers the backends that it names.
+/// Reads the keys that only frontends have; returns the backends that it names.
 pub(crate) fn read_frontend(
     reader: &mut Reader<'_>,
     object: &mut Object,
@@ -158,7 +158,7 @@ fn read_server(
         object.set("name", address, at);
     }
     object.columns.insert("backend", text(&backend.key));
-    // By default as its backend is.
+    // The default is that of its backend.
     let kept = backend.columns.get("persistent").cloned().unwrap_or_else(|| flag(true));
     object.columns.entry("persistent").or_insert(kept);
     let name = object.columns.get("name").and_then(Datum::single).and_then(Atom::as_str);
@@ -166,15 +166,15 @@ fn read_server(
     object
 }
 
-/// What a list of tables is written as: one line for each.
+/// Writes a list of tables: one line for each.
 fn write_tables(name: &str, tables: &[String], out: &mut String) {
     if !tables.is_empty() {
-        // Writing to a text cannot fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(out, "{name} = [\n    {},\n]", tables.join(",\n    "));
     }
 }
 
-/// Writes the line of `use_backend` that a row has.
+/// Writes the line `use_backend` of a row.
 pub(crate) fn write_use_backend(value: &Datum, out: &mut String) {
     let line = |(_, text): &(Atom, Atom)| {
         let (backend, when) = text.as_str()?.split_once(WHEN)?;
@@ -184,7 +184,7 @@ pub(crate) fn write_use_backend(value: &Datum, out: &mut String) {
     write_tables("use_backend", &lines, out);
 }
 
-/// Writes the line of `tls` that a row has.
+/// Writes the line `tls` of a row.
 pub(crate) fn write_tls(certificates: &Datum, keys: &Datum, out: &mut String) {
     let line = |(number, file): &(Atom, Atom)| {
         let (file, key) = (file.as_str()?, keys.value_of(number)?.as_str()?);
@@ -199,7 +199,7 @@ pub(crate) fn write_tls(certificates: &Datum, keys: &Datum, out: &mut String) {
     }
 }
 
-/// Writes the line of a table of texts that a row has.
+/// Writes the line of a table of texts of a row.
 pub(crate) fn write_map(name: &str, value: &Datum, out: &mut String) {
     let pair = |(own, text): &(Atom, Atom)| {
         let own = own.as_integer().map_or_else(

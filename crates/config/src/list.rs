@@ -10,7 +10,7 @@ use paceline_tables::value::Datum;
 use std::collections::BTreeSet;
 use toml_edit::{Item, TableLike, Value};
 
-/// The word of the database for no upgrades at all; an empty list of the file is that.
+/// The database's word for no upgrades at all, which an empty list of the file means.
 pub(crate) const NO_UPGRADES: &str = "none";
 
 const fn expected(each: Each) -> &'static str {
@@ -39,13 +39,13 @@ fn check(each: Each, text: &str) -> Result<(), String> {
     }
 }
 
-/// Whether a server can be connected to at this address, as far as its text says.
+/// Whether the text is a valid address of a server.
 pub(crate) fn check_address(text: &str) -> Result<(), String> {
     let address = text.parse::<Address>();
     address.map(drop).map_err(|error| format!("{error}, found \"{}\"", shown(text)))
 }
 
-/// One text, or a list of texts, each there once.
+/// One text, or a list of distinct texts.
 pub(crate) fn texts(reader: &mut Reader<'_>, name: &str, each: Each, item: &Item) -> Option<Datum> {
     if let Some(text) = item.as_str() {
         reader.text(name, expected(each), item)?;
@@ -96,7 +96,7 @@ fn value_place(reader: &Reader<'_>, value: &Value) -> Place {
     reader.lines.place(value.span().map_or(0, |span| span.start))
 }
 
-/// The tables of a list, each with its place; anything else is reported.
+/// The tables of a list, each with its place; anything else is an error.
 pub(crate) fn tables<'t>(
     reader: &mut Reader<'_>,
     name: &str,
@@ -127,8 +127,8 @@ pub(crate) fn tables<'t>(
     all
 }
 
-/// The texts of a table that has these keys and no other, each with its place; none if one of them is
-/// wrong or missing, which is told.
+/// The texts of a table with exactly these keys, each with its place; `None` if one of them is invalid or missing,
+/// which is reported.
 pub(crate) fn members<'t, const N: usize>(
     reader: &mut Reader<'_>,
     (name, path): (&str, &str),

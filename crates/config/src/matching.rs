@@ -1,7 +1,7 @@
 //! The criteria of a rule, in the file: `match`, `mode` and `nocase`.
 //!
-//! Three forms mean the same: a table of patterns in the rule's mode, a table with a mode for each
-//! attribute, and one text in the rule's text form, which alone can name an attribute twice.
+//! There are three equivalent forms: a table of patterns in the rule's mode, a table with a mode for each attribute,
+//! and one text in the rule's text form. A table has a list where an attribute has several patterns.
 
 use crate::document::{Object, text};
 use crate::error::ConfigError;
@@ -55,7 +55,7 @@ fn read_mode(reader: &mut Reader<'_>, own: &Own<'_>) -> Option<PatternMode> {
     found.map(|(_, mode)| *mode)
 }
 
-/// Says that `mode` and `nocase` mean nothing here.
+/// Reports that `mode` and `nocase` have no effect here.
 fn reject_mode(reader: &mut Reader<'_>, owns: &Owns<'_>, why: &str) {
     for key in ["mode", "nocase"] {
         if let Some(own) = owns.get(key) {
@@ -81,7 +81,7 @@ fn read_text(reader: &mut Reader<'_>, text: &str, item: &Item) -> Vec<Criterion>
 /// The criteria of one table, while it is read.
 struct List<'r, 'a> {
     reader: &'r mut Reader<'a>,
-    /// Mode and case of patterns that do not say theirs.
+    /// Mode and case of patterns without their own.
     plain: (PatternMode, bool),
     criteria: Vec<Criterion>,
     places: Vec<(String, crate::Place)>,
@@ -111,19 +111,34 @@ impl List<'_, '_> {
                 return;
             }
         };
-        let read = match item.as_table_like() {
-            Some(table) => self.own_mode(&name, table, item),
-            None => {
-                let pattern = self.reader.text(&format!("match.{name}"), PATTERN, item);
-                pattern.map(|pattern| (self.plain, pattern))
-            }
+        let several: Vec<Item> = match item.as_array() {
+            Some(list) => list.iter().map(|one| Item::Value(one.clone())).collect(),
+            None => vec![item.clone()],
         };
-        let Some(((mode, nocase), pattern)) = read else { return };
-        self.criteria.push(Criterion { attribute, mode, nocase, pattern: pattern.to_owned() });
-        self.places.push((name, place));
+        if several.is_empty() {
+            // Without a pattern the rule would match every value.
+            self.reader.wrong_value(
+                &format!("match.{name}"),
+                "expected at least one pattern",
+                item,
+            );
+        }
+        for item in &several {
+            let read = match item.as_table_like() {
+                Some(table) => self.own_mode(&name, table, item),
+                None => {
+                    let pattern = self.reader.text(&format!("match.{name}"), PATTERN, item);
+                    pattern.map(|pattern| (self.plain, pattern))
+                }
+            };
+            let Some(((mode, nocase), pattern)) = read else { return };
+            let (attribute, pattern) = (attribute.clone(), pattern.to_owned());
+            self.criteria.push(Criterion { attribute, mode, nocase, pattern });
+            self.places.push((name.clone(), place));
+        }
     }
 
-    /// A pattern that says its mode.
+    /// A pattern with its own mode.
     fn own_mode<'t>(
         &mut self,
         name: &str,
@@ -155,7 +170,7 @@ impl List<'_, '_> {
     }
 }
 
-/// Writes the lines of criteria that a row has.
+/// Writes the lines of a row's criteria.
 pub(crate) fn write(criteria: &str, out: &mut String) {
     let list = match parse_criteria(criteria) {
         Ok(list) if list.is_empty() => return,
@@ -168,7 +183,7 @@ pub(crate) fn write(criteria: &str, out: &mut String) {
         [a, b] => (a.mode, a.nocase) == (b.mode, b.nocase),
         _ => true,
     });
-    // A table for `header` means headers, so that an attribute of that very name needs the text form.
+    // A table `header` means headers, so an attribute of that very name needs the text form.
     let is_map = names.iter().any(|name| MAPS.contains(&name.as_str()));
     let Some(first) = list.first().filter(|_| !is_twice && (same || !is_map)) else {
         out.push_str(&format!("match = {}\n", quoted(criteria)));

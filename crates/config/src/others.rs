@@ -1,5 +1,5 @@
-//! Objects that are there besides those of a file: a file may name backends, pools, checkpoints and resources
-//! that another file or a person made.
+//! Objects that exist besides those of a file. A file may name backends, pools, checkpoints and resources that
+//! another file or a person created.
 
 use crate::check::make_harmless;
 use crate::document::{Document, Object, text};
@@ -11,8 +11,8 @@ use paceline_tables::Snapshot;
 use paceline_tables::value::{Atom, Datum};
 use std::collections::BTreeSet;
 
-/// Objects by name alone, so that nothing about them is in the way of a file: whether the rest of them fits
-/// is found out when the file is applied.
+/// Objects by name only, so that nothing else about them can conflict with a file: whether they fit is checked when
+/// the file is applied.
 #[derive(Clone, Debug, Default)]
 pub struct Others {
     pub(crate) objects: Vec<Object>,

@@ -1,30 +1,30 @@
-//! The whole file: from text to a document, with every error on the way.
+//! The whole file: from text to a document, with every error found.
 //!
-//! Owns the limits of a file, the kinds of objects, and what concerns several of them: numbers that go
-//! on, names that occur twice, what objects name.
+//! Owns the limits of a file, the kinds of objects, and what concerns several of them: consecutive numbers, duplicate
+//! names, references between objects.
 
 use crate::document::{Document, Need, Object, UNNAMED, flag, integer, text};
 use crate::error::ConfigError;
 use crate::keys::{KINDS, Kind, SINGLE};
 use crate::place::Place;
 use crate::read::{Own, Owns, Reader, shown};
-use crate::similar::did_you_mean;
 use crate::{FILE_BYTES_MAX, OBJECTS_MAX, VALUES_MAX, http, matching, rule, syntax};
 use paceline_model::schema::{BACKEND, CHECKPOINT, FRONTEND, POOL, RESOURCE, RULE, USER};
 use paceline_tables::value::{Atom, Datum};
+use paceline_types::nearest;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use toml_edit::{Item, TableLike};
 
-/// What lies between the numbers of rules that the file does not number.
+/// The distance between the numbers of rules that the file does not number.
 const NUMBER_STEP: i64 = 10;
 
-/// Reads a file.
+/// Parses a file.
 ///
 /// # Errors
 ///
-/// Everything that is wrong with it, up to [`ERRORS_MAX`](crate::ERRORS_MAX), in the order of the
-/// file; only the first error if it is not TOML.
+/// All its errors, up to [`ERRORS_MAX`](crate::ERRORS_MAX), in the order of the file; only the first error if it is
+/// not TOML.
 pub fn parse(text: &str) -> Result<Document, Vec<ConfigError>> {
     check_size(text).map_err(|error| vec![error])?;
     let toml =
@@ -47,7 +47,7 @@ pub fn parse(text: &str) -> Result<Document, Vec<ConfigError>> {
     reader.errors.or(Document { objects: file.objects, files: vec![UNNAMED.to_owned()], needs })
 }
 
-/// Refuses what would take too much memory to read.
+/// Refuses a text that would take too much memory to parse.
 fn check_size(text: &str) -> Result<(), ConfigError> {
     if text.len() > FILE_BYTES_MAX {
         let message =
@@ -64,8 +64,10 @@ fn check_size(text: &str) -> Result<(), ConfigError> {
 }
 
 fn unknown_kind(reader: &mut Reader<'_>, place: Place, name: &str) {
-    let words = KINDS.into_iter().chain(SINGLE).map(|kind| kind.word);
-    let near = did_you_mean(name, words);
+    let kinds = || KINDS.into_iter().chain(SINGLE);
+    let near = nearest(name, kinds().flat_map(|kind| [kind.word, kind.plural]));
+    let near = near.and_then(|near| kinds().find(|kind| [kind.word, kind.plural].contains(&near)));
+    let near = near.map(|kind| format!(", did you mean `{}`?", kind.word)).unwrap_or_default();
     let message = format!("unknown key `{}`{near}", shown(name));
     let single = SINGLE.map(|kind| format!("[{}]", kind.word)).join(", ");
     let all = KINDS.map(|kind| format!("[[{}]]", kind.word)).join(", ");
@@ -79,7 +81,7 @@ struct File {
     objects: Vec<Object>,
     /// The line of each name and number.
     lines: BTreeMap<(&'static str, String), u32>,
-    /// Parents that were named, and where.
+    /// Parents that were named, and their places.
     parents: Vec<(String, Place)>,
     /// Backends that frontends named.
     used: Vec<http::Used>,
@@ -108,7 +110,7 @@ impl File {
         }
     }
 
-    /// Reads what can be there only once.
+    /// Reads an object that can exist only once.
     fn only(&mut self, reader: &mut Reader<'_>, kind: &'static Kind, item: &Item, at: Place) {
         let Some(table) = item.as_table_like() else {
             let word = kind.word;
@@ -175,11 +177,11 @@ impl File {
         false
     }
 
-    /// Takes a server, if no other of its backend has its name.
+    /// Adds a server, if no other server of its backend has its name.
     fn server(&mut self, reader: &mut Reader<'_>, server: Object) {
         let place = server.place_of("name");
         if server.key.is_empty() {
-            // What has no name has been told.
+            // A missing name was already reported.
             return;
         }
         match self.lines.entry((server.table, server.key.clone())) {
@@ -212,7 +214,7 @@ impl File {
         object.columns.insert("number", integer(number));
     }
 
-    /// Finds out what the object is called, and whether another is called the same.
+    /// Determines the name of the object, and checks that it is unique.
     fn identify(&mut self, reader: &mut Reader<'_>, kind: &Kind, object: &mut Object) {
         let Some(id) = object.columns.get(kind.id).and_then(Datum::single) else { return };
         object.key = match id.as_integer() {
@@ -257,7 +259,7 @@ impl File {
         }
     }
 
-    /// What the objects name and must be somewhere.
+    /// The objects that are named and must exist.
     fn needs(&mut self) -> Vec<Need> {
         let need = |table, (name, path, place)| Need { table, name, path, file: 0, place };
         let parents = std::mem::take(&mut self.parents).into_iter();
@@ -312,7 +314,7 @@ fn pool(reader: &mut Reader<'_>, object: &mut Object, owns: &Owns<'_>) {
     }
 }
 
-/// The first number of a list that is no priority.
+/// The first number of a list that is not a priority.
 fn out_of_range(list: &toml_edit::Array) -> Option<i64> {
     let mut numbers = list.iter().filter_map(toml_edit::Value::as_integer);
     numbers.find(|number| !(-127..=127).contains(number))
@@ -340,7 +342,7 @@ fn checkpoint(
     }
 }
 
-/// Says so if a key is missing that must be there.
+/// Reports a required key that is missing.
 fn require(reader: &mut Reader<'_>, kind: &Kind, table: &dyn TableLike, key: &str, place: Place) {
     if !table.contains_key(key) {
         let message = format!("this [[{}]] has no `{key}`", kind.word);

@@ -1,9 +1,9 @@
-//! Where something stands in a text: line and column, in characters from 1.
+//! Places in a text: line and column, in characters from 1.
 //!
-//! Owns the way from byte offsets to places. Promises that asking costs a few hundred bytes of looking
-//! however long a line is, so that a file in one line is no trap.
+//! Owns the mapping from byte offsets to places. Promises that a look-up reads a few hundred bytes however long a
+//! line is, so that a file in one line is not slow.
 
-/// Bytes between two places whose distance in characters from the start is kept.
+/// Bytes between two offsets whose number of characters from the start is kept.
 const BLOCK_BYTES: usize = 512;
 
 /// A place in a file.
@@ -41,7 +41,7 @@ impl<'a> Lines<'a> {
         Self { text, starts, chars }
     }
 
-    /// The place of a byte; what is past the end is at the end.
+    /// The place of a byte; an offset past the end is at the end.
     pub fn place(&self, offset: usize) -> Place {
         let offset = offset.min(self.text.len());
         let line = self.starts.partition_point(|start| *start <= offset);

@@ -1,7 +1,7 @@
-//! Reading one table of the file by the keys that may stand in it.
+//! Reading one table of the file by its allowed keys.
 //!
-//! Owns types and ranges of single values, and the messages about them. Every value that is read is
-//! one that the column takes.
+//! Owns types and ranges of single values, and the messages about them. Every value that is read is valid for its
+//! column.
 
 use crate::document::{Object, flag, integer, text};
 use crate::error::{ConfigError, Errors};
@@ -15,10 +15,10 @@ use paceline_types::{Span, limits};
 use std::collections::BTreeMap;
 use toml_edit::{Item, TableLike};
 
-/// How much of a wrong value or name a message shows.
+/// How many characters of an invalid value or name a message shows.
 const SHOWN_CHARS_MAX: usize = 40;
 
-/// Where the parts of a file are, and what is wrong with it so far.
+/// The places of a file's parts, and its errors so far.
 pub(crate) struct Reader<'a> {
     pub lines: Lines<'a>,
     pub errors: Errors,
@@ -29,7 +29,7 @@ pub(crate) struct Own<'t> {
     pub item: &'t Item,
     /// Where the key is.
     pub place: Place,
-    /// What it should hold.
+    /// What is expected.
     pub expected: &'static str,
 }
 
@@ -41,7 +41,7 @@ impl<'a> Reader<'a> {
         Self { lines: Lines::new(text), errors: Errors::default() }
     }
 
-    /// Reads the table of an object; answers what is for the object's own code to read.
+    /// Reads the table of an object; returns the keys that the object's own code reads.
     pub fn object<'t>(
         &mut self,
         object: &mut Object,
@@ -55,7 +55,7 @@ impl<'a> Reader<'a> {
         self.table(object, (kind.settings, &path, ""), table)
     }
 
-    /// Reads a table that is called `path`, and whose keys have names that begin with `prefix`.
+    /// Reads a table named `path`, whose keys have names that begin with `prefix`.
     pub fn table<'t>(
         &mut self,
         object: &mut Object,
@@ -94,14 +94,27 @@ impl<'a> Reader<'a> {
         owns
     }
 
-    /// Reads the table that a key holds.
+    /// Reads the table that is the value of a key.
     fn inner(&mut self, object: &mut Object, key: &Key, (name, path): (&str, &str), item: &Item) {
         let is_switch = matches!(key.holds, Holds::Switch(_));
+        let bounds = match key.inner() {
+            [min, max] if (min.name, max.name) == ("min", "max") => Some(max),
+            _ => None,
+        };
         if let Some(inner) = item.as_table_like() {
             let (path, prefix) = (format!("`{name}` of {path}"), format!("{name}."));
             self.table(object, (key.inner(), &path, &prefix), inner);
+        } else if let Some(max) = bounds.filter(|_| item.is_integer()) {
+            // One number is the maximum.
+            if let Some(value) = self.value(&format!("{name}.max"), &max.holds, item) {
+                object.set(max.column, value, self.item_place(item));
+            }
         } else if item.as_bool().is_none() || !is_switch {
-            let expected = if is_switch { "a table, true or false" } else { "a table" };
+            let expected = match bounds {
+                _ if is_switch => "a table, true or false",
+                Some(_) => "a table or a number",
+                None => "a table",
+            };
             return self.wrong_type(name, expected, item);
         }
         if is_switch && item.as_bool() != Some(false) {
@@ -109,18 +122,18 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Where a key of a table is.
+    /// The place of a key of a table.
     pub fn key_place(&self, table: &dyn TableLike, name: &str) -> Place {
         let span = table.key(name).and_then(toml_edit::Key::span);
         self.lines.place(span.map_or(0, |span| span.start))
     }
 
-    /// Where a value is.
+    /// The place of a value.
     pub fn item_place(&self, item: &Item) -> Place {
         self.lines.place(item.span().map_or(0, |span| span.start))
     }
 
-    /// An error about a key that may not stand where it does.
+    /// Reports a key that is not allowed here.
     pub fn unknown(&mut self, place: Place, name: &str, path: &str, names: &[&str]) {
         let near = did_you_mean(name, names.iter().copied());
         let message = format!("unknown key `{}` in {path}{near}", shown(name));
@@ -128,11 +141,11 @@ impl<'a> Reader<'a> {
         self.errors.push(ConfigError::new(place, message).hint(hint));
     }
 
-    /// An error about a value of the wrong type or out of its range.
+    /// Reports a value of the wrong type or out of its range.
     pub fn wrong_type(&mut self, name: &str, expected: &str, item: &Item) {
         let message = format!("`{name}`: expected {expected}, found {}", found(item));
         let error = ConfigError::new(self.item_place(item), message);
-        // What was written as a text is often meant, and only the quotes are wrong.
+        // A quoted value is often what was intended, and only the quotes are wrong.
         let is_plain = |text: &str| text.parse::<i64>().is_ok() || text.parse::<bool>().is_ok();
         let error = match item.as_str().filter(|text| is_plain(text)) {
             Some(text) => error.hint(format!("without quotes: {name} = {text}")),
@@ -141,17 +154,17 @@ impl<'a> Reader<'a> {
         self.errors.push(error);
     }
 
-    /// An error about a value that has the right type.
+    /// Reports an invalid value of the right type.
     pub fn wrong_value(&mut self, name: &str, message: &str, item: &Item) {
         self.wrong_at(self.item_place(item), name, message);
     }
 
-    /// An error about what is in this place.
+    /// Reports an error at this place.
     pub fn wrong_at(&mut self, place: Place, name: &str, message: &str) {
         self.errors.push(ConfigError::new(place, format!("`{name}`: {message}")));
     }
 
-    /// A text without the one character that the database cannot hold.
+    /// A text without NUL, the one character that the database cannot store.
     pub fn text<'t>(&mut self, name: &str, expected: &str, item: &'t Item) -> Option<&'t str> {
         let Some(text) = item.as_str() else {
             self.wrong_type(name, expected, item);
@@ -254,7 +267,7 @@ pub(crate) fn check_name(name: &str, is_word: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// The start of a name, without what would disturb a line.
+/// The start of a name, without characters that would disturb a line.
 pub(crate) fn shown(name: &str) -> String {
     let start: String = name.chars().take(SHOWN_CHARS_MAX).collect();
     let more = if start.len() < name.len() { "..." } else { "" };
@@ -269,7 +282,7 @@ fn found(item: &Item) -> String {
     }
 }
 
-/// What a value is, for messages.
+/// A description of a value, for messages.
 pub(crate) fn found_value(value: &toml_edit::Value) -> String {
     match value {
         toml_edit::Value::String(text) => format!("the text \"{}\"", shown(text.value())),

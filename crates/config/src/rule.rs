@@ -1,4 +1,4 @@
-//! What a rule does, in the file: at most one of `set`, `raise`, `lower` and `reject`.
+//! The action of a rule in the file: at most one of `set`, `raise`, `lower` and `reject`.
 
 use crate::document::{Object, text};
 use crate::error::ConfigError;
@@ -28,7 +28,7 @@ pub(crate) fn read_action(reader: &mut Reader<'_>, object: &mut Object, owns: &O
     }
 }
 
-/// The action that one key says, in the text form of a rule; none if it says that nothing is done.
+/// The action of one key, in the text form of a rule; `None` if it means that nothing is done.
 fn one(reader: &mut Reader<'_>, key: &str, own: &Own<'_>) -> Option<String> {
     let range = match key {
         "reject" => return reader.flag(key, own.item)?.then(|| key.to_owned()),
@@ -39,9 +39,9 @@ fn one(reader: &mut Reader<'_>, key: &str, own: &Own<'_>) -> Option<String> {
     Some(format!("{key} {number}"))
 }
 
-/// Writes the line of an action that a row has.
+/// Writes the line of a row's action.
 pub(crate) fn write_action(action: &str, out: &mut String) {
-    // Every row of the database has been read by the model, so this always is an action.
+    // The model has parsed every row of the database, so this is always an action.
     let _ = match parse_action(action) {
         Ok(Action::Set(priority)) => writeln!(out, "set = {priority}"),
         Ok(Action::Raise(step)) => writeln!(out, "raise = {step}"),

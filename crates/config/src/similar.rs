@@ -1,8 +1,8 @@
-//! Names that are much like a wrong one, as the hints of this crate say it.
+//! Hints with names that are similar to a wrong one.
 
 use paceline_types::nearest;
 
-/// `, did you mean X?`, if one of the names is much like `name`.
+/// `, did you mean X?`, if one of the names is similar to `name`.
 pub(crate) fn did_you_mean<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> String {
     nearest(name, names).map(|near| format!(", did you mean `{near}`?")).unwrap_or_default()
 }

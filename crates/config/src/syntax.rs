@@ -1,15 +1,15 @@
-//! What is wrong with a text that is not TOML, in the words of the parser.
+//! Errors in a text that is not TOML, with the parser's messages.
 //!
-//! Owns one addition: of a key that is there twice, the line of the first.
+//! Owns one addition: for a duplicate key, the line of the first one.
 
 use crate::error::ConfigError;
 use crate::place::Lines;
 use toml_edit::{Document, Item, Key, Table, TableLike, TomlError};
 
-/// The parser's word for a key that is there already.
+/// The parser's message for a duplicate key.
 const DUPLICATE: &str = "duplicate key";
 
-/// The error that the parser found.
+/// The error of the parser.
 pub(crate) fn error(text: &str, error: &TomlError) -> ConfigError {
     let lines = Lines::new(text);
     let span = error.span().unwrap_or_default();
@@ -18,12 +18,11 @@ pub(crate) fn error(text: &str, error: &TomlError) -> ConfigError {
     if let Some(first) = first {
         message.push_str(&format!(", the first is on line {}", lines.place(first).line));
     }
-    let error = ConfigError::new(lines.place(span.start), message);
-    error.hint("the rest of the file is checked when this is corrected")
+    ConfigError::new(lines.place(span.start), message)
 }
 
-/// Where the key in `span` was first: the lines before are TOML, and it is in the table that they leave
-/// open. None if it is within a line.
+/// The place of the first key equal to the one in `span`: the lines before are TOML, and the key is in their last
+/// table. `None` if it is within a line.
 fn first_of(text: &str, span: std::ops::Range<usize>) -> Option<usize> {
     let name = Key::parse(text.get(span.clone())?).ok()?;
     let [name] = name.as_slice() else { return None };
@@ -33,7 +32,7 @@ fn first_of(text: &str, span: std::ops::Range<usize>) -> Option<usize> {
     open.key(name.get())?.span().map(|span| span.start)
 }
 
-/// The table whose header is last: itself if there is none below.
+/// The table with the last header: `table` itself if it contains none.
 fn last(table: &Table) -> &Table {
     let below = table.iter().filter_map(|(_, item)| match item {
         Item::Table(table) => Some(last(table)),

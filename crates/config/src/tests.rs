@@ -1,4 +1,4 @@
-//! The file as a whole: the example, every way to be wrong, applying, exporting, and random files.
+//! The file as a whole: the examples, all errors, applying, exporting, and random files.
 
 mod applying;
 mod catalogue;
@@ -11,6 +11,8 @@ mod owning;
 mod random;
 mod reading;
 mod renaming;
+mod reverting;
+mod saving;
 
 use crate::How;
 use crate::{Applied, Document, Object, parse};
@@ -21,18 +23,18 @@ use paceline_tables::{Context, Database, OpResult, Outcome, json};
 use paceline_types::UuidSource;
 use std::sync::Arc;
 
-/// The example that everybody reads first.
+/// The example that users read first.
 const EXAMPLE: &str = include_str!("../../../examples/paceline.toml");
 
 /// The example of the HTTP door.
 const HTTP_EXAMPLE: &str = include_str!("../../../examples/http.toml");
 
-/// A database of the schema, empty.
+/// An empty database of the schema.
 fn database() -> Database {
     Database::new(Arc::new(schema::schema().unwrap()), UuidSource::from_number(1))
 }
 
-/// Runs operations; answers the first error.
+/// Runs operations; returns the first error.
 fn execute(database: &mut Database, operations: &[Json]) -> Result<(), String> {
     let context =
         Context { elapsed_ms: 0, owns_lock: &|_| false, read_only: false, maintained: &[] };
@@ -52,7 +54,7 @@ fn transact(database: &mut Database, operations: &str) {
     execute(database, json.as_array().unwrap()).unwrap();
 }
 
-/// Applies a document; answers what that changed.
+/// Applies a document; returns the changes.
 fn apply(database: &mut Database, document: &Document) -> Applied {
     let applied = document.apply(database.store(), How::default());
     execute(database, &applied.operations).unwrap();
@@ -68,7 +70,7 @@ fn object<'d>(document: &'d Document, table: &str, key: &str) -> &'d Object {
     found.unwrap_or_else(|| panic!("no {table} {key}"))
 }
 
-/// The value of a column as text; `-` if the file does not say it.
+/// The value of a column as text; `-` if the file does not set it.
 fn column(object: &Object, column: &str) -> String {
     match object.columns.get(column).and_then(Datum::single) {
         None => "-".to_owned(),
@@ -76,7 +78,7 @@ fn column(object: &Object, column: &str) -> String {
     }
 }
 
-/// What is wrong with a file, found in either step, as lines.
+/// The errors of a file, found in either step, as lines.
 fn wrong(text: &str) -> Vec<String> {
     let errors = match parse(text) {
         Err(errors) => errors,

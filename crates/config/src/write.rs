@@ -1,8 +1,8 @@
-//! Texts and keys as TOML writes them.
+//! Texts and keys in TOML notation.
 
 use std::fmt::Write;
 
-/// A text in the plainest quotes that it fits in.
+/// A text in the simplest quotes that fit it.
 pub(crate) fn quoted(text: &str) -> String {
     let is_literal = text.contains(['"', '\\']) && !text.contains('\'');
     if is_literal && !text.contains(char::is_control) {
@@ -10,7 +10,7 @@ pub(crate) fn quoted(text: &str) -> String {
     }
     let mut out = String::from("\"");
     for c in text.chars() {
-        // Writing to a text cannot fail.
+        // Writing to a string cannot fail.
         let _ = match c {
             '"' | '\\' => write!(out, "\\{c}"),
             '\n' => write!(out, "\\n"),

@@ -1,8 +1,8 @@
-//! What an administrator sets, and the plan that makes the engine use it.
+//! The settings of an administrator, and the plan that makes the engine use them.
 //!
-//! A [`Config`] is plain values. A [`Plan`] is a checked and compiled one: everything that can go
-//! wrong (patterns, expressions, ranges, cycles, duplicates) goes wrong while it is made, outside the
-//! engine's lock, with one error that says where. Using a plan cannot fail.
+//! A [`Config`] is plain values. A [`Plan`] is a checked and compiled one: every error (in patterns,
+//! expressions, ranges, cycles, duplicates) is found while it is made, outside the engine's lock, and says
+//! where it is. Using a plan cannot fail.
 
 use crate::gate;
 use crate::reads::Reads;
@@ -21,16 +21,16 @@ use std::sync::Arc;
 /// Everything an administrator can set.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// What one step of priority is worth, as a head start in time.
+    /// The head start in time that one step of priority gives.
     pub age_step: Span,
     /// How late a wake may be without costing throughput.
     pub slip: Span,
-    /// How many requests one call may move; the rest goes on the next turn. From 1 to
-    /// [`limits::STEP_MAX_MAX`]; what is outside counts as the nearest of these.
+    /// How many requests one call may move; the next call continues with the rest. From 1 to
+    /// [`limits::STEP_MAX_MAX`]; a value outside counts as the nearest of these.
     pub step_max: usize,
     /// How many requests may wait or run at one time.
     pub requests_max: usize,
-    /// How many bytes the attributes of all these may have together.
+    /// How many bytes the attributes of all these requests may have together.
     pub requests_bytes_max: usize,
     /// The running list of rules.
     pub rules: Vec<Rule>,
@@ -64,7 +64,7 @@ impl Default for Config {
     }
 }
 
-/// A configuration that works, ready to be used.
+/// A valid configuration, ready to be used.
 #[derive(Debug)]
 pub struct Plan {
     snapshot: Arc<Snapshot>,
@@ -72,11 +72,11 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Checks and compiles `config`. What did not change since `current` is taken over from it.
+    /// Checks and compiles `config`. Parts that did not change since `current` are reused.
     ///
     /// # Errors
     ///
-    /// When a part of it cannot work; the error says which and where.
+    /// When a part of it is invalid; the error says which and where.
     pub fn new(current: &Snapshot, config: Config) -> Result<Self, PlanError> {
         check_connections(&config.checkpoints)?;
         let routing = plan_routing(current, config.frontends, config.backends)?;
@@ -142,25 +142,25 @@ impl Plan {
         Ok(Self { snapshot: Arc::new(snapshot), warnings })
     }
 
-    /// The configuration that it brings, to make the next plan against before this one is used.
+    /// The configuration of this plan, to make the next plan against before this one is used.
     #[must_use]
     pub const fn snapshot(&self) -> &Arc<Snapshot> {
         &self.snapshot
     }
 
-    /// Adds to what works but is hardly meant.
+    /// Adds warnings: settings that work but are hardly intended.
     pub fn warn(&mut self, warnings: impl IntoIterator<Item = String>) {
         self.warnings.extend(warnings);
     }
 
-    /// What works but is hardly meant.
+    /// Settings that work but are hardly intended.
     #[must_use]
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 }
 
-/// The frontends and backends, taken over if they did not change.
+/// The frontends and backends, reused if they did not change.
 fn plan_routing(
     current: &Snapshot,
     frontends: Vec<Frontend>,
@@ -173,7 +173,7 @@ fn plan_routing(
     Ok(Arc::new(Routing::check(frontends, backends)?))
 }
 
-/// Doors that are frontends of their own hand no connections in.
+/// Doors that are frontends of their own submit no connections.
 fn check_connections(specs: &[Spec]) -> Result<(), SpecError> {
     for spec in specs.iter().filter(|spec| spec.on == On::Connection) {
         if let At::Frontend(name) = &spec.at
@@ -186,8 +186,9 @@ fn check_connections(specs: &[Spec]) -> Result<(), SpecError> {
     Ok(())
 }
 
-/// Checkpoints whose key is edited to read a header or cookie that nothing read before. Doors gather only what is read,
-/// so requests that came before the edit have no such attribute, and hold the count of the empty key.
+/// Checkpoints whose key is edited to read a header or cookie that nothing read before. Doors collect only what
+/// is read, so requests that arrived before the edit have no such attribute, and hold the count of the empty
+/// key.
 fn unread_keys<'a>(
     current: &'a Snapshot,
     checkpoints: &'a CheckpointSet,
@@ -206,7 +207,7 @@ fn unread_keys<'a>(
     })
 }
 
-/// Why a configuration cannot work.
+/// Why a configuration is invalid.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PlanError {
     /// A rule.
@@ -217,7 +218,7 @@ pub enum PlanError {
     Resource(GraphError),
     /// A frontend, a backend or a server.
     Routing(RoutingError),
-    /// A checkpoint stands at a pool that does not exist.
+    /// A checkpoint is at a pool that does not exist.
     NoSuchPool {
         /// The checkpoint.
         checkpoint: Box<str>,
@@ -276,7 +277,7 @@ impl From<RoutingError> for PlanError {
     }
 }
 
-/// The names that expressions may use, with what they mean.
+/// The names that expressions may use, with their meaning.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Names {
     checkpoints: BTreeMap<Box<str>, CheckpointId>,

@@ -1,32 +1,32 @@
 //! What the engine returns to the host: answers for the caller, and effects for all other requests.
 
 use paceline_routing::Site;
-use paceline_types::{PoolId, Priority, Refusal, RequestId, ServerId, Time};
+use paceline_types::{PoolId, Priority, Refusal, RequestId, ServerId, Span, Time};
 use std::sync::Arc;
 
-/// What became of a request that was just submitted. Whatever happens to it later is an [`Effect`].
+/// The first outcome of a request that was just submitted. Whatever happens to it later is an [`Effect`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It runs: the caller holds a permit and must settle it.
     Started,
-    /// It waits; `why` says for what.
+    /// It waits; `why` reports for what.
     Waiting,
-    /// It was turned away and holds nothing.
+    /// It was refused and holds nothing.
     Refused(Refusal),
 }
 
 /// How a request ended that its caller gave up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// It ran, and gave everything back.
+    /// It ran, and released everything.
     Settled,
-    /// It waited, and left having spent nothing.
+    /// It waited, and was removed without spending anything.
     Left,
     /// There was no such request any more.
     Unknown,
 }
 
-/// Something that happened to another request than the caller's.
+/// An event of a request other than the caller's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// A waiter runs now.
@@ -34,7 +34,7 @@ pub enum Effect {
         /// The request.
         id: RequestId,
     },
-    /// A waiter was turned away and holds nothing.
+    /// A waiter was refused and holds nothing.
     Refuse {
         /// The request.
         id: RequestId,
@@ -57,24 +57,32 @@ pub enum Effect {
     },
 }
 
-/// What a request that runs was given.
+/// What was granted to a request that runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// What the rules gave it.
+    /// The priority that the rules gave it.
     pub priority: Priority,
-    /// The pool it runs in; a connection runs in none, and has the default pool here.
+    /// The pool it runs in. A connection runs in no pool, and has the default pool here.
     pub pool: PoolId,
-    /// The server it goes to, and where, if its frontend is configured. It is counted at that address, also if an
-    /// edit moves the server to another one, so it may connect nowhere else.
+    /// The server it is sent to, and its address, if its frontend is configured. It is counted at that address,
+    /// even if an edit moves the server to another one, so it may connect to no other address.
     pub site: Option<Arc<Site>>,
     /// When it was submitted.
     pub arrival: Time,
+    /// How long it had waited before that.
+    pub waited_before: Span,
     /// Since when it runs.
     pub since: Time,
 }
 
 impl Grant {
-    /// The server it goes to, if its frontend is configured.
+    /// How long it waited, also before it was submitted.
+    #[must_use]
+    pub fn waited(&self) -> Span {
+        Span(self.since.since(self.arrival).0.saturating_add(self.waited_before.0))
+    }
+
+    /// The server it is sent to, if its frontend is configured.
     #[must_use]
     pub fn server(&self) -> Option<ServerId> {
         self.site.as_ref().map(|site| site.server)

@@ -1,15 +1,15 @@
 //! The state machine: commands in, effects out.
 //!
-//! Every command does, in this order: events that are due, the command itself, events that it made
-//! due. At most `step_max` requests are moved by one call; while some are left, `poll_timeout` says
-//! `now`. `docs/internals/engine.md` is the meaning of all of it.
+//! Every command handles, in this order: events that are due, the command itself, events that it made due. One
+//! call moves at most `step_max` requests; while some are left, `poll_timeout` returns `now`.
+//! `docs/internals/engine.md` specifies all of it.
 //!
 //! Each part that has an invariant of its own keeps its fields private: the rooms, [`Requests`], [`Outstanding`] and
 //! [`Totals`]. The engine owns the path of a request through them.
 //!
-//! The stages are in files of their own: [`walk`](crate::walk) (classify and shape),
-//! [`servers`](crate::servers) (backends and servers), [`grant`](crate::grant) (claims and slots),
-//! [`why`](crate::why), [`explain`](crate::explain).
+//! The stages are in separate files: [`walk`](crate::walk) (classify and shape), [`servers`](crate::servers)
+//! (backends and servers), [`grant`](crate::grant) (claims and slots), [`why`](crate::why),
+//! [`explain`](crate::explain).
 
 use crate::config::Plan;
 use crate::effect::{Effect, Ended, Grant, Outcome};
@@ -29,7 +29,7 @@ use paceline_types::{CheckpointId, Reason, Refusal, Request, RequestId, SessionI
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Which work runs now, which waits, and which is turned away.
+/// Which work runs now, which waits, and which is refused.
 #[derive(Debug)]
 pub struct Engine {
     pub(crate) now: Time,
@@ -67,8 +67,8 @@ impl Engine {
         }
     }
 
-    /// Numbers requests from `first` on, so that no number of an earlier run is used again. To be called
-    /// before the first request.
+    /// Numbers requests from `first` on, so that no number of an earlier run is reused. To be called before the
+    /// first request.
     pub fn number_from(&mut self, first: RequestId) {
         self.requests.number_from(first);
     }
@@ -85,14 +85,14 @@ impl Engine {
         Arc::clone(&self.snapshot)
     }
 
-    /// Whether a request was prepared for the configuration in use. One that was not should be
-    /// prepared again before it is submitted, or else that is done under the engine's lock.
+    /// Whether a request was prepared for the configuration in use. If not, it should be prepared again before
+    /// it is submitted; otherwise that is done under the engine's lock.
     #[must_use]
     pub fn is_current(&self, prepared: &Prepared) -> bool {
         prepared.0.draft.generation == self.snapshot.generation
     }
 
-    /// Takes a request in. `owns` says whether a session owns a lock, now.
+    /// Submits a request. `owns` says whether a session owns a lock at present.
     pub fn submit(
         &mut self,
         now: Time,
@@ -101,6 +101,7 @@ impl Engine {
     ) -> (RequestId, Outcome) {
         self.begin(now);
         let id = self.requests.number();
+        self.claims.note_submitted(id);
         self.totals.submit();
         let admitted = match self.exhausted(prepared.request()) {
             Some(refusal) => Err(refusal),
@@ -120,8 +121,8 @@ impl Engine {
         (id, outcome)
     }
 
-    /// Ends a running request: everything it holds is given back, once. Returns whether it ran; if it did not, nothing
-    /// happens.
+    /// Ends a running request: everything it holds is released, once. Returns whether it ran; if it did not,
+    /// nothing happens.
     pub fn settle(&mut self, now: Time, id: RequestId) -> bool {
         self.begin(now);
         let ran = self.settle_one(id);
@@ -129,8 +130,8 @@ impl Engine {
         ran
     }
 
-    /// Ends a running request for which no work was done, because its client had disconnected: everything it holds is
-    /// given back, and what it spent is refunded. Returns whether it ran.
+    /// Ends a running request for which no work was done, because its client had disconnected: everything it
+    /// holds is released, and what it spent is refunded. Returns whether it ran.
     pub fn withdraw(&mut self, now: Time, id: RequestId) -> bool {
         self.begin(now);
         let ran = self.end_running(id, false);
@@ -138,7 +139,8 @@ impl Engine {
         ran
     }
 
-    /// A waiter leaves at once, and has spent nothing. Returns whether it waited; if it did not, nothing happens.
+    /// Removes a waiter at once, which has spent nothing. Returns whether it waited; if it did not, nothing
+    /// happens.
     pub fn cancel(&mut self, now: Time, id: RequestId) -> bool {
         self.begin(now);
         let waited = self.cancel_one(id);
@@ -146,7 +148,7 @@ impl Engine {
         waited
     }
 
-    /// Ends a request whether it waits or runs: it leaves or is settled.
+    /// Ends a request whether it waits or runs: it is removed or settled.
     pub fn end(&mut self, now: Time, id: RequestId) -> Ended {
         self.begin(now);
         let ended = self.end_one(id);
@@ -154,7 +156,7 @@ impl Engine {
         ended
     }
 
-    /// A session ends: its waiters leave, and its permits are settled.
+    /// Ends a session: its waiters are removed, and its permits are settled.
     pub fn end_session(&mut self, now: Time, session: SessionId) {
         self.begin(now);
         let all = self.requests.of_session(session);
@@ -164,7 +166,7 @@ impl Engine {
         self.run();
     }
 
-    /// A session lost a lock: its waiters that require it are refused. Running requests continue.
+    /// Called when a session lost a lock: its waiters that require it are refused. Running requests continue.
     pub fn lock_lost(&mut self, now: Time, session: SessionId, lock: &str) {
         self.begin(now);
         let users = self.requests.of_lock(session, lock);
@@ -173,11 +175,11 @@ impl Engine {
         self.run();
     }
 
-    /// Uses a new configuration. Gives back the old one, which may be large: to be dropped when the
-    /// engine's lock is.
+    /// Swaps in a new configuration. Returns the old one, which may be large: to be dropped after the engine's
+    /// lock is released.
     pub fn configure(&mut self, now: Time, plan: &Plan) -> Arc<Snapshot> {
         self.begin(now);
-        // Two plans may have been made from the same configuration: only here they get their number.
+        // Two plans may have been made from the same configuration, so they get their number only here.
         let generation = self.snapshot.generation + 1;
         let new = plan.snapshot();
         let same_rules = Arc::ptr_eq(&self.snapshot.rules, &new.rules);
@@ -234,7 +236,7 @@ impl Engine {
         [expiry, self.checkpoints.poll_timeout()].into_iter().flatten().min()
     }
 
-    /// What has happened so far.
+    /// The totals since the engine was created.
     #[must_use]
     pub const fn stats(&self) -> &Stats {
         self.totals.stats()
@@ -264,14 +266,22 @@ impl Engine {
         &self.claims
     }
 
-    /// What a request that runs was given.
+    /// What was granted to a request that runs.
     #[must_use]
     pub fn grant(&self, id: RequestId) -> Option<Grant> {
         let work = self.requests.get(id)?;
         let Stage::Running { since } = work.stage else { return None };
         let (priority, pool, arrival) = (work.priority, work.pool, work.arrival);
         let site = work.seat.as_ref().map(|seat| Arc::clone(seat.site()));
-        Some(Grant { priority, pool, site, arrival, since })
+        let waited_before = work.draft.request.waited;
+        Some(Grant { priority, pool, site, arrival, waited_before, since })
+    }
+
+    /// How long ago a request arrived, plus the time that it had waited before.
+    #[must_use]
+    pub fn age(&self, now: Time, id: RequestId) -> Option<Span> {
+        let work = self.requests.get(id)?;
+        Some(Span(now.since(work.arrival).0.saturating_add(work.draft.request.waited.0)))
     }
 
     /// The checkpoints where a request slept, and how long.
@@ -280,14 +290,13 @@ impl Engine {
         self.requests.get(id).map_or(&[], |work| &work.slept)
     }
 
-    /// How long a request that runs stood in its pool's line, for its claims and a slot.
+    /// How long a request that runs waited in its pool's line, for its claims and a slot.
     #[must_use]
     pub fn lined(&self, id: RequestId) -> Span {
         self.requests.get(id).map_or(Span::ZERO, |work| work.lined)
     }
 
-    /// Whether a request that runs holds one of so many that may be held at one time: of a checkpoint, a
-    /// server or a pool.
+    /// Whether a request that runs counts towards a concurrency limit of a checkpoint, a server or a pool.
     #[must_use]
     pub fn is_limited(&self, id: RequestId) -> bool {
         let Some(work) = self.requests.running(id) else { return false };
@@ -307,12 +316,12 @@ impl Engine {
         self.requests.get(id).map(|work| &work.draft.request)
     }
 
-    /// Every request that waits or runs, in the order they came.
+    /// Every request that waits or runs, in order of arrival.
     pub fn requests(&self) -> impl Iterator<Item = RequestId> {
         self.requests_from(RequestId(0))
     }
 
-    /// The same, from the one with this number on.
+    /// The same, starting at this number.
     pub fn requests_from(&self, first: RequestId) -> impl Iterator<Item = RequestId> {
         self.requests.from(first).map(|(id, _)| id)
     }
@@ -335,7 +344,7 @@ impl Engine {
         }
     }
 
-    /// Raises the clock, gives the call its budget, and handles what is due.
+    /// Advances the clock, sets the budget of the call, and handles what is due.
     pub(crate) fn begin(&mut self, now: Time) {
         self.now = self.now.max(now);
         self.outstanding.allow(self.snapshot.step_max);
@@ -357,6 +366,7 @@ impl Engine {
             let moved = self.chore()
                 || self.grant_step()
                 || self.decide_next()
+                || self.look_for_circle()
                 || self.return_next()
                 || self.move_handed()
                 || self.move_due();
@@ -371,7 +381,7 @@ impl Engine {
         let Some(Return { id, held, ran, seat }) = self.outstanding.next_return() else {
             return false;
         };
-        // First the place at the server, so that whoever gets the count finds it.
+        // The place at the server is released first, so that the next request that gets the count finds it.
         if let Some(seat) = seat {
             self.leave_seat(seat);
         }
@@ -385,7 +395,10 @@ impl Engine {
     }
 
     fn has_work(&self) -> bool {
-        self.pools.has_work() || self.claims.has_work() || !self.outstanding.is_empty()
+        self.pools.has_work()
+            || self.claims.has_work()
+            || self.claims.has_looks()
+            || !self.outstanding.is_empty()
     }
 
     fn chore(&mut self) -> bool {
@@ -401,6 +414,7 @@ impl Engine {
                 }
             }
             Chore::Astray(id) => self.move_on(id),
+            Chore::Tangled(id) => self.break_tangle(id),
         }
         true
     }
@@ -419,7 +433,7 @@ impl Engine {
         self.end_running(id, true)
     }
 
-    /// Ends a request that runs; one that was of no use gets back what it spent.
+    /// Ends a request that runs. If it was of no use, what it spent is refunded.
     fn end_running(&mut self, id: RequestId, was_of_use: bool) -> bool {
         let Some(Stage::Running { since }) = self.requests.get(id).map(|work| work.stage) else {
             return false;

@@ -1,41 +1,46 @@
-//! What would become of a request, as a dry run: nothing is counted, spent or held.
+//! What would happen to a request, as a dry run: nothing is counted, spent or held.
 //!
-//! Walks the same path with the same rooms, as everything stands now. Behind the first place where
-//! the request would wait, the rest is reported as if the request arrived there at once.
+//! Walks the same path with the same rooms, in their present state. After the first place where the request
+//! would wait, the rest is reported as if the request arrived there at once.
 
 use crate::engine::Engine;
 use crate::gate::is_gate;
 use crate::input::Live;
 use crate::prepare::{Filled, List, Prepared, Step, fill};
+use crate::snapshot::Snapshot;
 use crate::why::WaitsFor;
 use crate::work::Work;
 use paceline_checkpoints::{KeyHash, Mode, Outlook};
 use paceline_routing::Choice;
-use paceline_rules::{Outcome as RuleOutcome, Rule, Ruleset, Then, Trace, Verdict};
+use paceline_rules::{Candidates, Outcome as RuleOutcome, Rule, Ruleset, Then, Trace, Verdict};
 use paceline_types::{
-    CheckpointId, Known, Place, Priority, Reason, Refusal, RequestId, SessionId, Span, Time,
-    Unknown,
+    Attributes, CheckpointId, Known, Place, Priority, Reason, Refusal, RequestId, SessionId, Span,
+    Time, Unknown,
 };
 use std::fmt;
+use std::sync::Arc;
 
-/// What would become of a request.
+/// What would happen to a request.
 #[derive(Clone, Debug)]
 pub struct Explanation {
     /// The time of the dry run.
     pub now: Time,
-    /// The backend it would go to, if its frontend is configured.
+    /// The backend it would be sent to, if its frontend is configured.
     pub backend: Option<Box<str>>,
-    /// The server that it would have, if that is known.
+    /// The server that it would get, if that is known.
     pub server: Option<Box<str>>,
-    /// Every rule that would be reached, and what it says.
+    /// Every rule that would be reached, and its result; until [`Explanation::complete`] only the rules whose
+    /// patterns match.
     pub trace: Trace,
+    /// The configuration whose rules were tried, and the attributes as the rules saw them; none if no rule was tried.
+    pub tried: Option<(Arc<Snapshot>, Attributes)>,
     /// The rules that match, in order.
     pub matched: Vec<Rule>,
     /// Priority and pool, unless it is rejected.
     pub admitted: Option<(Priority, Box<str>)>,
     /// The checkpoints on its way that apply to it.
     pub checkpoints: Vec<CheckpointOutlook>,
-    /// The end of it.
+    /// The outcome.
     pub foreseen: Foreseen,
 }
 
@@ -50,25 +55,25 @@ pub struct CheckpointOutlook {
     pub enforces: bool,
 }
 
-/// What would become of a request in the end.
+/// The outcome that is foreseen for a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Foreseen {
     /// It would run at once.
     Start,
     /// It would wait.
     Wait {
-        /// For this, first of all.
+        /// What it would wait for first.
         waits_for: WaitsFor,
-        /// Until then, where that is known.
+        /// Until when, if that is known.
         until: Option<Time>,
     },
-    /// It would be turned away.
+    /// It would be refused.
     Refuse(Refusal),
 }
 
 impl Engine {
-    /// What would become of a request that was submitted now. `owns` says whether a session owns a
-    /// lock. What is due happens first, as it would before a submit.
+    /// What would happen to a request that was submitted now. `owns` says whether a session owns a lock. Events
+    /// that are due are handled first, as they would be before a submit.
     #[must_use]
     pub fn explain(
         &mut self,
@@ -125,9 +130,12 @@ impl Engine {
     ) -> Explanation {
         let attributes = &work.draft.request.attributes;
         let live = Live { attributes, priority: Priority::START, engine: self, counted };
-        let trace = match are_asked && !work.draft.is_connection() {
-            true => self.snapshot.rules.trace(attributes, &live),
-            false => Ruleset::default().trace(attributes, &live),
+        let (trace, tried) = match are_asked && !work.draft.is_connection() {
+            true => {
+                let trace = self.snapshot.rules.trace(&work.draft.candidates, &live);
+                (trace, Some((Arc::clone(&self.snapshot), attributes.clone())))
+            }
+            false => (Ruleset::default().trace(&Candidates::default(), &live), None),
         };
         let backend = work.draft.destination.map(|_| attributes.known(Known::Backend));
         Explanation {
@@ -139,10 +147,11 @@ impl Engine {
             checkpoints: vec![],
             foreseen: Foreseen::Start,
             trace,
+            tried,
         }
     }
 
-    /// The server that it would have if it came to it now.
+    /// The server that it would get if it reached the choice now.
     fn would_have(&self, work: &Work) -> Option<Box<str>> {
         let backend = work.draft.destination.and_then(|destination| destination.chosen.backend)?;
         let Choice::Server(server) = self.fleet.preview(backend) else { return None };
@@ -166,7 +175,7 @@ impl Engine {
         matched.filter_map(|step| rules.get(step.rule as usize).cloned()).collect()
     }
 
-    /// Looks at checkpoints, claims and slots; the first that is not passed decides.
+    /// Checks checkpoints, claims and slots; the first that does not let it pass decides.
     fn foresee(
         &self,
         mut work: Box<Work>,
@@ -179,7 +188,7 @@ impl Engine {
         let is_met = |step: &Step| is_before(step) && !(is_lost && is_gate(step.position.2));
         let mut foreseen = self.foresee_some(&work, is_met, counted, explanation);
         if !is_lost {
-            // Only from here on it has its server.
+            // It has its server only from here on.
             if let Some(name) = &explanation.server {
                 work.draft.request.attributes.put(Known::Server, name);
                 work.draft.plan_server(&self.snapshot, work.priority);
@@ -194,7 +203,7 @@ impl Engine {
         }
     }
 
-    /// Looks at some of the checkpoints on its way; the first that is not passed decides.
+    /// Checks some of the checkpoints on its way; the first that does not let it pass decides.
     fn foresee_some(
         &self,
         work: &Work,
@@ -233,7 +242,7 @@ impl Engine {
         foreseen
     }
 
-    /// Looks at claims and slots.
+    /// Checks claims and slots.
     fn foresee_slot(&self, work: &Work, now: Time) -> Foreseen {
         let pool = self.snapshot.pool_name(work.pool);
         let missing = self.foresee_creation(work);
@@ -251,7 +260,8 @@ impl Engine {
         };
         if !is_aside
             && let Some(wanted) = &work.draft.wanted
-            && let Some(refusal) = self.would_block_itself(&work.draft.request, wanted, work.rank)
+            && let Some(refusal) =
+                self.would_wait_for_itself(&work.draft.request, wanted, work.rank)
         {
             return Foreseen::Refuse(refusal);
         }
@@ -274,6 +284,17 @@ impl Engine {
         let blockers = self.claims.blockers_of(&wanted, work.rank, 1);
         let first = blockers.nearest.into_iter().next();
         Some(first.map_or(WaitsFor::Turn, |b| WaitsFor::Resource { resource: b.resource }))
+    }
+}
+
+impl Explanation {
+    /// Evaluates the rules whose patterns do not match. This may take long, and needs no engine.
+    #[must_use]
+    pub fn complete(mut self) -> Self {
+        if let Some((snapshot, attributes)) = &self.tried {
+            snapshot.rules.complete(&mut self.trace, attributes);
+        }
+        self
     }
 }
 
@@ -325,7 +346,7 @@ impl CheckpointOutlook {
 
 fn write_until(f: &mut fmt::Formatter<'_>, until: Option<Time>, now: Time) -> fmt::Result {
     match until {
-        Some(at) => writeln!(f, ", for {}", Span(at.0.saturating_sub(now.0))),
+        Some(at) => writeln!(f, ", for {}", Span(at.0.saturating_sub(now.0)).brief()),
         None => writeln!(f),
     }
 }

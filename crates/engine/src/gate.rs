@@ -1,4 +1,4 @@
-//! Gates: the counter that requests pass before they get a server which has a maximum.
+//! Gates: the counter that requests pass before they get a server that has a maximum.
 //!
 //! A gate is a hidden concurrency checkpoint at the end of its backend's list: it is in no configuration. Its number is
 //! outside the range of other checkpoints, and its limit follows the servers.
@@ -8,7 +8,7 @@ use paceline_checkpoints::{At, Limit, QueueSpec, Spec, Stats};
 use paceline_routing::Backend;
 use paceline_types::{BackendId, CheckpointId};
 
-/// Numbers with this bit are of gates; no other checkpoint has such a number.
+/// Numbers with this bit belong to gates; no other checkpoint has such a number.
 const GATES: u32 = 1 << 31;
 
 /// The number of a backend's gate.
@@ -22,7 +22,7 @@ pub(crate) const fn is_gate(id: CheckpointId) -> bool {
 }
 
 impl Engine {
-    /// What the queue for a backend's servers did so far and holds; `None` if no request has to wait for them.
+    /// The statistics of the queue for a backend's servers; `None` if no request has to wait for them.
     #[must_use]
     pub fn servers_stats(&self, backend: BackendId) -> Option<Stats> {
         self.checkpoints.stats(id(backend))

@@ -1,25 +1,23 @@
 //! Claims and run slot, taken together in one step or not at all.
 //!
-//! A waiter stands in its pool's line, ready or parked. The lowest ready rank in a pool with a free
-//! slot is tried: it takes its claims and the slot, or is parked where its claims are blocked until
-//! that changes. Trying checks everything anew, so nothing depends on which waiter was woken for which reason.
+//! A waiter is in its pool's line, ready or parked. The lowest ready rank in a pool with a free slot is tried:
+//! it takes its claims and the slot, or is parked where its claims are blocked until that changes. Trying
+//! checks everything again, so nothing depends on which waiter was woken for which reason.
 
 use crate::effect::Outcome;
 use crate::engine::Engine;
 use crate::work::{Stage, Work};
 use paceline_claims::{Event, MARKS_MAX, WantedClaims};
-use paceline_types::{
-    Place, PoolId, Rank, Reason, Refusal, Request, RequestId, Span, Time, Unknown,
-};
+use paceline_types::{Place, PoolId, Reason, Refusal, Request, RequestId, Span, Time, Unknown};
 
 impl Engine {
-    /// A request that passed all its checkpoints runs, waits, or is refused.
+    /// Handles a request that passed all its checkpoints: it runs, waits, or is refused.
     pub(crate) fn enter(&mut self, mut work: Box<Work>) -> Outcome {
         if work.draft.is_connection() {
             return self.start_connection(work);
         }
         if !work.claims() {
-            // Where there is a slot for everybody, nobody is passed.
+            // If there is a slot for every request, no waiter is passed.
             let passes_nobody =
                 self.pools.is_unlimited(work.pool) || !self.pools.has_ready(work.pool);
             if self.pools.has_slot(work.pool) && passes_nobody {
@@ -51,20 +49,20 @@ impl Engine {
             self.outstanding.spend(self.claims.cost(id));
             return self.start_at_once(work);
         }
-        if let Some(refusal) = self.would_block_itself(&work.draft.request, &wanted, rank) {
+        if let Some(refusal) = self.would_wait_for_itself(&work.draft.request, &wanted, rank) {
             return self.refuse(work, refusal);
         }
         work.draft.wanted = Some(wanted);
         self.wait(work, true)
     }
 
-    /// Whether a grant could be possible that has not been tried.
+    /// Whether a grant may be possible that has not been tried.
     pub(crate) fn has_grant_work(&self) -> bool {
         self.pools.has_work() || self.claims.has_work() || self.outstanding.has_lost()
     }
 
-    /// One thing that leads to a grant: a change of eligibility, an unblocked waiter, an orphan of a
-    /// deleted pool, or a try.
+    /// Does one step towards a grant: a change of eligibility, an unblocked waiter, an orphan of a deleted
+    /// pool, or a try.
     pub(crate) fn grant_step(&mut self) -> bool {
         if let Some(flip) = self.pools.poll_flip() {
             if self.requests.get(flip.request).is_some_and(Work::claims) {
@@ -105,7 +103,7 @@ impl Engine {
         true
     }
 
-    /// The claims' room has news of a waiter.
+    /// Handles an event of the claims about a waiter.
     fn claims_event(&mut self, event: Event) {
         match event {
             Event::Unblocked(id) => {
@@ -123,7 +121,7 @@ impl Engine {
         }
     }
 
-    /// Takes a waiter out of its pool's queue and out of the claims.
+    /// Removes a waiter from its pool's queue and from the claims.
     pub(crate) fn leave_line(&mut self, work: &Work, deadline: Option<Time>) {
         self.outstanding.unlose(work.rank);
         self.pools.leave(work.pool, work.rank, deadline);
@@ -132,13 +130,13 @@ impl Engine {
         }
     }
 
-    /// Takes a waiter or holder out of the claims.
+    /// Removes a waiter or holder from the claims.
     pub(crate) fn remove_claims(&mut self, id: RequestId) {
         self.outstanding.spend(self.claims.cost(id));
         self.claims.remove(id);
     }
 
-    /// A waiter's deadline came while it stood in line or aside.
+    /// Handles the deadline of a waiter in line or aside.
     pub(crate) fn expire_in_pool(&mut self, id: RequestId) {
         let Some(work) = self.requests.get(id) else { return };
         let waited = match work.stage {
@@ -149,8 +147,8 @@ impl Engine {
         self.refuse_waiter(id, refusal);
     }
 
-    /// Refuses a claim on a resource that does not exist, unless the request says otherwise, and one
-    /// that is too wide.
+    /// Refuses a claim on a resource that does not exist, unless the request asks otherwise, and a claim that
+    /// is too wide.
     pub(crate) fn check_claims(
         &self,
         request: &Request,
@@ -170,7 +168,7 @@ impl Engine {
         Refusal::lasting(Reason::UnknownResource { resource, near })
     }
 
-    /// All resources of a waiter exist, or exist again: it stands in line.
+    /// Called when all resources of a waiter exist, or exist again: it waits in line.
     fn found_resource(&mut self, id: RequestId) {
         if let Some(refusal) = self.blocks_itself(id) {
             self.refuse_waiter(id, refusal);
@@ -183,7 +181,7 @@ impl Engine {
                 work.stage = Stage::Line { since, deadline };
                 self.pools.step_in(work.pool, work.rank);
             }
-            // It was lost and is found before anything came of that.
+            // Its resource was deleted and created again before that had any effect.
             Stage::Line { deadline, .. } => {
                 self.outstanding.unlose(work.rank);
                 self.pools.leave(work.pool, work.rank, deadline);
@@ -194,8 +192,8 @@ impl Engine {
         }
     }
 
-    /// A resource that a waiter claims was deleted: it is refused, waits aside, or makes it anew. Or
-    /// its claims have become too wide: it is refused.
+    /// Called when a resource that a waiter claims was deleted: the waiter is refused, waits aside, or creates
+    /// the resource. Also called when its claims have become too wide: it is refused.
     fn lost_resource(&mut self, id: RequestId) {
         if let Some(resource) = self.claims.too_wide(id) {
             return self.refuse_waiter(id, too_wide(resource));
@@ -235,7 +233,7 @@ impl Engine {
         Outcome::Started
     }
 
-    /// A connection runs in no pool.
+    /// Starts a connection, which runs in no pool.
     pub(crate) fn start_connection(&mut self, mut work: Box<Work>) -> Outcome {
         work.start(self.now);
         self.totals.start();
@@ -262,8 +260,8 @@ impl Engine {
         }
     }
 
-    /// Waits in line while it may turn out that it can run at once: then it may, whatever the bounds of
-    /// the queue are. What is to be said against its waiting counts when the grants have been made.
+    /// Puts a request in line while it may turn out that it can run at once: then it may, whatever the bounds
+    /// of the queue. Whether it may wait is checked when the grants have been made.
     fn wait_in_line(&mut self, work: Box<Work>) -> Outcome {
         if !self.has_grant_work() {
             return self.wait(work, true);
@@ -281,37 +279,18 @@ impl Engine {
         true
     }
 
-    /// Why a request that stands in line already may not wait there, if it may not. Undecided requests that came after
-    /// it do not count.
+    /// Why a request that is in line already may not wait there; `None` if it may. Undecided requests that
+    /// arrived after it do not count.
     fn cannot_stay(&self, id: RequestId) -> Option<Refusal> {
         let work = self.requests.waiting(id)?;
         let is_later = |other: &RequestId| {
             self.requests.waiting(*other).is_some_and(|other| other.pool == work.pool)
         };
         let later = self.outstanding.undecided().filter(is_later).count();
-        self.blocks_itself(id).or_else(|| self.cannot_wait_beside(work, self.now, later + 1))
+        self.waits_for_itself(id).or_else(|| self.cannot_wait_beside(work, self.now, later + 1))
     }
 
-    fn blocks_itself(&self, id: RequestId) -> Option<Refusal> {
-        let within = self.requests.get(id).map_or(&[][..], |work| &work.draft.request.within);
-        let (resource, holder) = self.claims.own_way_of(id, within)?;
-        Some(Refusal::lasting(Reason::BlocksItself { resource, holder }))
-    }
-
-    /// Why a newcomer may not wait for these claims, if its own session or one that it runs within is in the way.
-    pub(crate) fn would_block_itself(
-        &self,
-        request: &Request,
-        wanted: &WantedClaims,
-        rank: Rank,
-    ) -> Option<Refusal> {
-        let mut sessions = request.session.iter().chain(&request.within);
-        let own_way = sessions.find_map(|session| self.claims.own_way(wanted, rank, *session));
-        let (resource, holder) = own_way?;
-        Some(Refusal::lasting(Reason::BlocksItself { resource, holder }))
-    }
-
-    /// Waits in line, or aside if a resource is unknown; or is refused if it may not wait.
+    /// Puts a request in line, or aside if a resource is unknown; or refuses it if it may not wait.
     fn wait(&mut self, work: Box<Work>, known: bool) -> Outcome {
         match self.cannot_wait(&work, self.now) {
             Some(refusal) => self.refuse(work, refusal),
@@ -327,6 +306,9 @@ impl Engine {
             } else {
                 known = !self.claims.add_aside(id, work.rank, session, wanted);
             }
+            if !work.draft.request.within.is_empty() {
+                self.claims.set_within(id, &work.draft.request.within);
+            }
             self.outstanding.spend(self.claims.cost(id));
         }
         let (since, deadline) = (self.now, self.pool_deadline(&work, self.now));
@@ -341,12 +323,12 @@ impl Engine {
         Outcome::Waiting
     }
 
-    /// Why a request may not begin to wait in its pool's queue, if it may not.
+    /// Why a request may not begin to wait in its pool's queue; `None` if it may.
     pub(crate) fn cannot_wait(&self, work: &Work, now: Time) -> Option<Refusal> {
         self.cannot_wait_beside(work, now, 0)
     }
 
-    /// The same, where so many of the waiters do not count.
+    /// The same, without counting `left_out` of the waiters.
     fn cannot_wait_beside(&self, work: &Work, now: Time, left_out: usize) -> Option<Refusal> {
         if let Some(max) = self.pools.full(work.pool, left_out) {
             let place = Place::Pool(self.snapshot.pool_name(work.pool));
@@ -374,7 +356,7 @@ impl Engine {
         }
     }
 
-    /// The pool of a waiter was deleted: it stands in the pool of its priority, where it stood.
+    /// Moves a waiter whose pool was deleted to the pool of its priority, with its rank.
     fn rehome(&mut self, id: RequestId) {
         let snapshot = self.snapshot();
         let Some(work) = self.requests.get_mut(id) else { return };

@@ -1,8 +1,9 @@
-//! Which requests hold a count of a checkpoint that an edit gives new counters, or a slot of a pool that is made again.
+//! Which requests hold a count of a checkpoint that an edit gives new counters, or a slot of a pool that is
+//! created again.
 //!
-//! Promises that what runs counts against the checkpoint that it passed until it ends (P1): by its key as
-//! the checkpoint has it now, also where the key, the kind or what passes it was edited, and in a
-//! checkpoint that was deleted and comes back under its name. The same holds for the slots of pools.
+//! Promises that a running request counts against the checkpoint that it passed until it ends (P1): by its key
+//! as the checkpoint has it now, even if the key, the kind or the condition was edited, and in a checkpoint
+//! that was deleted and is created again under its name. The same applies to the slots of pools.
 
 use crate::engine::Engine;
 use crate::gate::is_gate;
@@ -19,8 +20,9 @@ use std::collections::BTreeSet;
 const BURIED_MAX: usize = 64;
 
 impl Engine {
-    /// Counts the requests again that passed these checkpoints, by number. That looks at every request, and evaluates
-    /// a key for each that holds a count: edits of keys are rare, and a limit that does not hold is worse.
+    /// Counts the requests again that passed these checkpoints, by number. This visits every request, and
+    /// evaluates a key for each that holds a count: edits of keys are rare, and a limit that is exceeded is
+    /// worse.
     pub(crate) fn count_holders_again(&mut self, renewed: &[Renewed]) {
         if self.checkpoints.buried() > BURIED_MAX {
             let held =
@@ -50,7 +52,7 @@ impl Engine {
         }
     }
 
-    /// Requests that run in a deleted pool take slots of the new one that has its name.
+    /// Moves requests that run in a deleted pool to slots of the new pool that has its name.
     pub(crate) fn move_slots(&mut self, heirs: &[(PoolId, PoolId)]) {
         if !heirs.is_empty() {
             self.requests.move_slots(heirs, |pool| !self.pools.is_unlimited(pool));
@@ -68,7 +70,7 @@ impl Engine {
         }
     }
 
-    /// A request holds a count of this checkpoint as it is now, instead of this one.
+    /// Replaces the count that a request holds by one of this checkpoint as it is now.
     pub(crate) fn count_holder_again(
         &mut self,
         work: &mut Work,
@@ -81,7 +83,7 @@ impl Engine {
         self.requests.hold(work, held);
     }
 
-    /// The key that a request has at a checkpoint, with what it showed there when it came by.
+    /// The key that a request has at a checkpoint, with the attributes that it had when it reached it.
     pub(crate) fn key_at(&self, work: &Work, id: CheckpointId) -> KeyHash {
         let Some(checkpoint) = self.snapshot.checkpoints.checkpoint(id) else {
             return KeyHash::default();

@@ -5,7 +5,7 @@ use paceline_checkpoints::KeyHash;
 use paceline_expr::{Counter, Input};
 use paceline_types::{Attributes, CheckpointId, Known, Name, Priority};
 
-/// The request alone, for what is evaluated outside the lock and reads no counter.
+/// The request alone, for expressions that are evaluated outside the lock and read no counter.
 pub(crate) struct Still<'a> {
     pub attributes: &'a Attributes,
     pub priority: Priority,
@@ -26,7 +26,7 @@ impl Input for Still<'_> {
     }
 }
 
-/// The same for checkpoints before the choice of a server: a request that has one now had none there.
+/// The same for checkpoints before the choice of a server: a request that has a server now had none there.
 pub(crate) struct Unserved<'a, I>(pub &'a I);
 
 impl<I: Input> Input for Unserved<'_, I> {
@@ -51,7 +51,7 @@ pub(crate) struct Live<'a> {
     pub attributes: &'a Attributes,
     pub priority: Priority,
     pub engine: &'a Engine,
-    /// Counters where a request that is only imagined would have been counted by now.
+    /// Counters that would have counted a request that is only explained.
     pub counted: &'a [(CheckpointId, KeyHash)],
 }
 

@@ -1,17 +1,17 @@
 //! The one path of a request: classify, shape, claim, run, settle.
 //!
-//! The engine joins the rooms: rules give a request its priority or reject it, checkpoints hold each
-//! key to its rate and concurrency, claims keep conflicting work apart, pools run it. Rooms do not
-//! know each other; only this crate knows what comes next. It promises:
+//! The engine joins the rooms: rules give a request its priority or reject it, checkpoints limit the rate and
+//! concurrency of each key, claims keep conflicting work apart, pools run it. Rooms do not know each other;
+//! only this crate knows the order. It promises:
 //!
 //! - limits hold exactly (S1, P1), claims never conflict (C1), and are taken with the run slot in one
 //!   step (C2), in rank order (C3);
-//! - everything a request holds is given back exactly once, however it ends;
-//! - whatever waits can say why;
+//! - everything a request holds is released exactly once, however it ends;
+//! - every waiter can report why it waits;
 //! - the same calls give the same effects, on every run.
 //!
-//! It never reads a clock, takes a lock, starts a thread or does I/O: `now` is an argument, effects
-//! are values. `docs/internals/engine.md` says exactly what it means.
+//! It never reads a clock, takes a lock, starts a thread or does I/O: `now` is an argument, effects are values.
+//! `docs/internals/engine.md` specifies its behaviour.
 //!
 //! ```
 //! use paceline_engine::{Config, Engine, Outcome, Plan, prepare};
@@ -32,6 +32,7 @@
 //! ```
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+mod circles;
 mod config;
 mod effect;
 mod engine;

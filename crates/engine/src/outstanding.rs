@@ -1,28 +1,30 @@
 //! Outstanding work: what is left to do, and how much of it one call may do.
 //!
-//! One call moves at most as many requests as its budget allows, so that no call takes long. The rest stays here for
-//! the next call. While any work is here, the engine asks to be called again at once. Each entry is done once, in
-//! the order of `Engine::run`:
+//! One call moves at most as many requests as its budget allows, so that no call takes long. The rest stays
+//! here for the next call. While any work is here, the engine asks to be called again at once. Each entry is
+//! done once, in the order of `Engine::run`:
 //!
-//! - *chores* come first. They concern the requests of an ended session, a lost lock or a lost server, and none of these
-//!   requests may get what another one of them gives back;
-//! - requests that *lost* a resource come before any grant, by rank;
-//! - *undecided* requests arrived while grants were left to be made. They come when no grant is possible;
-//! - *returns* are the counts of requests that ended. They come last, in the order in which the requests ended.
+//! - *chores* are done first. They concern the requests of an ended session, a lost lock or a lost server, or
+//!   requests that wait in a circle, and none of these requests may get what another one of them releases;
+//! - requests that *lost* a resource are handled before any grant, by rank;
+//! - *undecided* requests arrived while grants were left to be made. They are handled when no grant is
+//!   possible;
+//! - *returns* are the counts of requests that ended. They are handled last, in the order in which the requests
+//!   ended.
 
 use paceline_checkpoints::HeldCount;
 use paceline_routing::Seat;
 use paceline_types::{Rank, RequestId};
 use std::collections::{BTreeSet, VecDeque};
 
-/// A count to be given back.
+/// A count to be returned.
 #[derive(Debug)]
 pub(crate) struct Return {
     pub id: RequestId,
     pub held: HeldCount,
-    /// Whether the request ran; one that did not gets back what it spent.
+    /// Whether the request ran; if not, what it spent is refunded.
     pub ran: bool,
-    /// The server that goes with the count of a gate.
+    /// The server that belongs to the count of a gate.
     pub seat: Option<Seat>,
 }
 
@@ -33,8 +35,10 @@ pub(crate) enum Chore {
     End(RequestId),
     /// Its session has lost this lock.
     Lost(RequestId, Box<str>),
-    /// Its server is down or gone.
+    /// Its server is down or deleted.
     Astray(RequestId),
+    /// It waits in a circle.
+    Tangled(RequestId),
 }
 
 /// What is left to do.
@@ -58,7 +62,7 @@ impl Outstanding {
             && self.returns.is_empty()
     }
 
-    /// A call begins that may move so many requests.
+    /// Sets how many requests this call may move.
     pub const fn allow(&mut self, requests: usize) {
         self.budget = requests;
     }
@@ -68,12 +72,12 @@ impl Outstanding {
         self.budget > 0
     }
 
-    /// One request was moved.
+    /// Counts one moved request.
     pub const fn count_one(&mut self) {
         self.budget -= 1;
     }
 
-    /// Counts work that is as much as moving so many requests; [`Outstanding::count_one`] counts one of them.
+    /// Counts work that is as much as moving this many requests; [`Outstanding::count_one`] counts one of them.
     pub fn spend(&mut self, requests: usize) {
         let least = self.budget.min(1);
         self.budget = self.budget.saturating_sub(requests.saturating_sub(1)).max(least);
@@ -88,12 +92,12 @@ impl Outstanding {
         self.chores.pop_front()
     }
 
-    /// A resource that a waiter claims was deleted, or its claims have become too wide.
+    /// Notes that a resource that a waiter claims was deleted, or that its claims have become too wide.
     pub fn lose(&mut self, rank: Rank) {
         self.lost.insert(rank);
     }
 
-    /// A waiter has its resources again, or waits for them no more.
+    /// Notes that a waiter has its resources again, or no longer waits for them.
     pub fn unlose(&mut self, rank: Rank) {
         self.lost.remove(&rank);
     }
@@ -107,12 +111,13 @@ impl Outstanding {
         self.lost.pop_first()
     }
 
-    /// A request came into line while grants were left to be made. Whether it may wait there is decided later.
+    /// Notes that a request joined the line while grants were left to be made. Whether it may wait is decided
+    /// later.
     pub fn put_off(&mut self, id: RequestId) {
         self.undecided.push_back(id);
     }
 
-    /// A request left the line before that was decided.
+    /// Forgets a request that left the line before that was decided.
     pub fn drop_undecided(&mut self, id: RequestId) {
         self.undecided.retain(|other| *other != id);
     }
@@ -122,7 +127,7 @@ impl Outstanding {
         self.undecided.pop_front()
     }
 
-    /// The undecided requests, in the order in which they came.
+    /// The undecided requests, in order of arrival.
     pub fn undecided(&self) -> impl Iterator<Item = RequestId> {
         self.undecided.iter().copied()
     }
@@ -132,7 +137,7 @@ impl Outstanding {
         self.returns.push_back(count);
     }
 
-    /// Counts of a request that did not run, or has to pass these checkpoints again.
+    /// Returns the counts of a request that did not run, or has to pass these checkpoints again.
     pub fn refund(&mut self, id: RequestId, held: Vec<HeldCount>) {
         let returns = held.into_iter().map(|held| Return { id, held, ran: false, seat: None });
         self.returns.extend(returns);
@@ -149,7 +154,8 @@ mod tests {
     use super::{Chore, Outstanding};
     use paceline_types::RequestId;
 
-    /// A call may always go on to the end of what it does, and work that counts for many leaves less for others.
+    /// A call may always complete its present step, and work that counts for many requests leaves less for
+    /// others.
     #[test]
     fn spending_leaves_the_step_that_spends() {
         let mut outstanding = Outstanding::default();

@@ -1,8 +1,8 @@
-//! What can be known of a request before the engine's lock is taken.
+//! What can be found out about a request before the engine's lock is taken.
 //!
-//! [`prepare`] matches patterns, evaluates keys and conditions, and resolves claims against an
-//! immutable snapshot. What reads a counter is left for [`Engine::submit`](crate::Engine::submit),
-//! which also prepares again if the configuration changed in between.
+//! [`prepare`] matches patterns, evaluates keys and conditions, and resolves claims against an immutable
+//! snapshot. Expressions that read a counter are left to [`Engine::submit`](crate::Engine::submit), which also
+//! prepares again if the configuration changed in between.
 
 use crate::gate::is_gate;
 use crate::input::Still;
@@ -15,12 +15,12 @@ use paceline_expr::{Expr, Input};
 use paceline_routing::{Chosen, Unrouted};
 use paceline_rules::{Candidates, Decision, Verdict};
 use paceline_types::{
-    BackendId, CheckpointId, Known, LOCK_NAME_RULE, On, PoolId, Priority, Request, RequestId,
+    BackendId, CheckpointId, Known, LOCK_NAME_RULE, On, PoolId, Priority, Request, RequestId, Span,
     limits, valid_lock_name,
 };
 use std::fmt;
 
-/// Why a request is none: nothing is decided about it.
+/// Why a request is invalid: nothing is decided about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RequestError {
     /// The cost is 0 or more than [`limits::COST_MAX`].
@@ -30,22 +30,22 @@ pub enum RequestError {
     },
     /// It has more than [`limits::CLAIMS_MAX`] claims.
     Claims {
-        /// How many.
+        /// The number of claims.
         count: usize,
     },
     /// It requires more than [`limits::REQUIRED_LOCKS_MAX`] locks.
     Locks {
-        /// How many.
+        /// The number of locks.
         count: usize,
     },
     /// A resource's name is empty or longer than [`limits::NAME_BYTES_MAX`].
     Resource {
-        /// Which claim, from 0.
+        /// The index of the claim.
         index: usize,
     },
     /// No lock can have this name.
     Lock {
-        /// Which required lock, from 0.
+        /// The index of the required lock.
         index: usize,
     },
     /// It requires a lock, but belongs to no session that could own one.
@@ -95,6 +95,11 @@ impl Prepared {
         &self.0.draft.request
     }
 
+    /// Sets how long it had waited before it is submitted.
+    pub const fn set_waited(&mut self, waited: Span) {
+        self.0.draft.request.waited = waited;
+    }
+
     /// Prepares it again, for another configuration.
     pub fn renew(&mut self, snapshot: &Snapshot) {
         self.0.draft.refresh(snapshot, None);
@@ -106,35 +111,35 @@ impl Prepared {
 pub(crate) struct Draft {
     pub(crate) request: Request,
     pub(crate) generation: u64,
-    /// The generation whose name of its frontend it has.
+    /// The generation from which it has the name of its frontend.
     pub(crate) named_at: u64,
-    /// Where it goes, if its frontend is configured.
+    /// Where it is sent, if its frontend is configured.
     pub(crate) destination: Option<Destination>,
     pub(crate) candidates: Candidates,
-    /// What the rules say, unless one of them reads a counter.
+    /// The decision of the rules, unless one of them reads a counter.
     pub(crate) decision: Option<Decision>,
     /// The `count` checkpoints of the frontend, which count before the rules.
     pub(crate) counts: Vec<Step>,
-    /// The checkpoints on its way, in order; those of the pool once that is known.
+    /// The checkpoints on its way, in order; those of the pool once the pool is known.
     pub(crate) steps: Vec<Step>,
     /// The pool whose checkpoints are among the steps.
     pub(crate) steps_pool: Option<PoolId>,
-    /// What it claims, as long as the claims are not in the books of the claims' room.
+    /// What it claims, as long as the claims are not registered.
     pub(crate) wanted: Option<WantedClaims>,
-    /// The same while it sleeps at a checkpoint: nothing that is large, and no old graph.
+    /// The same while it sleeps at a checkpoint: nothing large, and no old graph.
     resting: Option<Resting>,
 }
 
-/// Where a request goes.
+/// Where a request is sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Destination {
-    /// The backend: until it is submitted, as far as that is known without counters.
+    /// The backend; before the request is submitted, as far as it is known without counters.
     pub chosen: Chosen,
-    /// Whether it has a server, so that the checkpoints of that are on its way.
+    /// Whether it has a server, so that the checkpoints of the server are on its way.
     pub seated: bool,
 }
 
-/// Where a checkpoint stands on the way: its list, its number, itself.
+/// The position of a checkpoint on the way: its list, its number, its id.
 pub(crate) type Position = (List, u32, CheckpointId);
 
 /// The lists in the order they are walked.
@@ -162,11 +167,11 @@ impl List {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Step {
     pub position: Position,
-    /// What its expressions say, unless they must be evaluated when it is reached.
+    /// The values of its expressions, unless they must be evaluated when it is reached.
     pub filled: Option<Filled>,
 }
 
-/// What a checkpoint's expressions say of a request.
+/// The values of a checkpoint's expressions for a request.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Filled {
     /// Whether the checkpoint applies.
@@ -182,14 +187,14 @@ pub(crate) struct Filled {
 ///
 /// # Errors
 ///
-/// When it is no request: a number or a name is out of bounds.
+/// When the request is invalid: a number or a name is out of bounds.
 pub fn prepare(snapshot: &Snapshot, request: Request) -> Result<Prepared, RequestError> {
     check(&request)?;
     Ok(prepare_held(snapshot, request))
 }
 
-/// The same for a request that was granted in an earlier run, which may have more than one may ask for: edits of resources
-/// add to what a permit claims.
+/// The same for a request that was granted in an earlier run. It may claim more than a request may ask for,
+/// because edits of resources add to the claims of a permit.
 #[must_use]
 pub fn prepare_held(snapshot: &Snapshot, request: Request) -> Prepared {
     let wanted = resolve(snapshot, &request);
@@ -228,7 +233,7 @@ impl Draft {
         self.request.on == On::Connection
     }
 
-    /// Sets its attribute `frontend`, which an edit may have renamed. Whether that is news.
+    /// Sets its attribute `frontend`, which an edit may have renamed. Returns whether it changed.
     fn name_frontend(&mut self, snapshot: &Snapshot) -> bool {
         let since = std::mem::replace(&mut self.named_at, snapshot.generation);
         let attributes = &mut self.request.attributes;
@@ -239,8 +244,8 @@ impl Draft {
         name.is_some()
     }
 
-    /// Asks the lines of its frontend that read no counter for its backend. Whether it goes elsewhere
-    /// than it said before.
+    /// Finds its backend by the lines of its frontend that read no counter. Returns whether its attributes
+    /// changed.
     fn find_destination(&mut self, snapshot: &Snapshot) -> bool {
         let attributes = &self.request.attributes;
         let still = Still { attributes, priority: Priority::START };
@@ -249,20 +254,20 @@ impl Draft {
         self.destination = chosen.map(|chosen| Destination { chosen, seated: false });
         match chosen {
             Some(chosen) => {
-                // It has no server yet, whatever its sender says.
+                // It has no server yet, whatever its sender claims.
                 let named_server = !self.request.attributes.known(Known::Server).is_empty();
                 if named_server {
                     self.request.attributes.put(Known::Server, "");
                 }
                 self.name_backend(snapshot, chosen.backend) || named_server
             }
-            // Its frontend was configured, and is no more.
+            // Its frontend was configured, and no longer is.
             None if had.is_some() => self.name_backend(snapshot, None),
             None => false,
         }
     }
 
-    /// Sets its attribute `backend`. Whether that is news.
+    /// Sets its attribute `backend`. Returns whether it changed.
     pub(crate) fn name_backend(&mut self, snapshot: &Snapshot, id: Option<BackendId>) -> bool {
         let backend = id.and_then(|id| snapshot.routing.backend_by_id(id));
         let name = backend.map_or("", |backend| &*backend.name);
@@ -273,7 +278,7 @@ impl Draft {
         true
     }
 
-    /// A line that reads a counter sends it elsewhere: what was found out before is void.
+    /// Sends it to another backend, by a line that reads a counter: what was found out before is void.
     pub(crate) fn turn_to(&mut self, snapshot: &Snapshot, chosen: Chosen) {
         let is_other = self.name_backend(snapshot, chosen.backend);
         self.destination = Some(Destination { chosen, seated: false });
@@ -293,14 +298,14 @@ impl Draft {
         }
     }
 
-    /// Prepares again for another configuration; the decision stands if there was one.
+    /// Prepares again for another configuration; an existing decision stays.
     pub(crate) fn refresh(&mut self, snapshot: &Snapshot, decided: Option<(Priority, PoolId)>) {
-        // What the rules said of it under another name is void.
+        // The decision of the rules under another frontend name is void.
         let same_rules = !self.name_frontend(snapshot) && self.generation >= snapshot.rules_since;
         self.generation = snapshot.generation;
         if let Some((priority, pool)) = decided {
             let backend = self.destination.and_then(|destination| destination.chosen.backend);
-            // A backend that is gone keeps its name until somebody comes to its servers.
+            // A deleted backend keeps its name until the request reaches its servers.
             if backend.is_some_and(|id| snapshot.routing.backend_by_id(id).is_some()) {
                 self.name_backend(snapshot, backend);
             }
@@ -318,24 +323,24 @@ impl Draft {
         self.steps_pool = None;
     }
 
-    /// Lets go of what only the way to a slot needs; what others may ask about stays.
+    /// Drops what is needed only on the way to a slot; what others may ask about stays.
     pub(crate) fn on_start(&mut self) {
         (self.candidates, self.counts, self.steps) = (Candidates::default(), vec![], vec![]);
     }
 
-    /// Keeps little of what it claims, before it sleeps.
+    /// Reduces its claims before it sleeps.
     pub(crate) fn rest(&mut self) {
         if let Some(wanted) = self.wanted.take() {
             self.resting = Some(wanted.rest());
         }
     }
 
-    /// The same for one that leaves the books of the claims' room.
+    /// The same for a request that leaves the claims.
     pub(crate) fn rest_from(&mut self, claims: &Claims, id: RequestId) {
         self.resting = claims.rest(id);
     }
 
-    /// Finds what it claims in the graph as it is now; what that cost, as so many requests moved.
+    /// Resolves its claims in the present graph. Returns the cost, in moved requests.
     pub(crate) fn wake(&mut self, claims: &Claims) -> usize {
         if let Some(resting) = self.resting.take() {
             let wanted = self.wanted.insert(claims.wake(&resting, &self.request.claims));
@@ -345,8 +350,7 @@ impl Draft {
         if claims.refresh(wanted) { wanted.cost() } else { 1 }
     }
 
-    /// Lists the `count` checkpoints of its frontend: they come before its backend is chosen, so they
-    /// see none.
+    /// Lists the `count` checkpoints of its frontend. They precede the choice of its backend, so they see none.
     fn plan_counts(&mut self, snapshot: &Snapshot) {
         self.counts.clear();
         let attributes = &self.request.attributes;
@@ -383,7 +387,7 @@ impl Draft {
             return;
         }
         for checkpoint in lists.backends.list(attributes.known(Known::Backend)) {
-            // Who only says the name of a backend takes no server of it.
+            // A request that only names a backend takes no server of it.
             if self.destination.is_some() || !is_gate(checkpoint.spec.id) {
                 push(&mut self.steps, checkpoint, snapshot, &still);
             }
@@ -396,7 +400,7 @@ impl Draft {
         let is_routed = self.destination.is_some();
         for checkpoint in pool_list {
             if is_routed && checkpoint.reads(Known::Server) {
-                // Its server is known when it comes here, and may be another one by then.
+                // Its server is known when it gets here, and may be another one by then.
                 self.steps.push(Step { position: position(checkpoint), filled: None });
             } else {
                 push(&mut self.steps, checkpoint, snapshot, &still);
@@ -404,7 +408,7 @@ impl Draft {
         }
     }
 
-    /// Puts the checkpoints of its server on its way.
+    /// Adds the checkpoints of its server to its way.
     pub(crate) fn plan_server(&mut self, snapshot: &Snapshot, priority: Priority) {
         if let Some(destination) = &mut self.destination {
             destination.seated = true;
@@ -416,7 +420,7 @@ impl Draft {
         }
     }
 
-    /// Takes the checkpoints of its server off its way.
+    /// Removes the checkpoints of its server from its way.
     pub(crate) fn leave_server(&mut self) {
         if let Some(destination) = &mut self.destination {
             destination.seated = false;
@@ -437,12 +441,12 @@ impl Draft {
     }
 }
 
-/// Where a checkpoint stands.
+/// The position of a checkpoint.
 pub(crate) const fn position(checkpoint: &Checked) -> Position {
     (List::of(&checkpoint.spec.at), checkpoint.spec.number, checkpoint.spec.id)
 }
 
-/// A frontend's `count` checkpoints count before the rules, rejected requests included.
+/// A frontend's `count` checkpoints count before the rules, including rejected requests.
 pub(crate) fn is_early_count(checkpoint: &Checked) -> bool {
     matches!(checkpoint.spec.limit, Limit::Count)
 }
@@ -461,8 +465,8 @@ fn push(steps: &mut Vec<Step>, checkpoint: &Checked, snapshot: &Snapshot, still:
     }
 }
 
-/// Evaluates a checkpoint's expressions. A condition that fails does not match; a key that fails is
-/// the empty key and a weight that fails is 1, so that no limit is passed by because of a failure.
+/// Evaluates a checkpoint's expressions. A condition that fails does not match; a key that fails is the empty
+/// key and a weight that fails is 1, so that a failure lets no request past a limit.
 pub(crate) fn fill(checkpoint: &Checked, snapshot: &Snapshot, input: &impl Input) -> Filled {
     let answer = checkpoint.when.as_ref().map(|when| when.condition(input));
     let (applies, failed) = match answer {
@@ -476,7 +480,7 @@ pub(crate) fn fill(checkpoint: &Checked, snapshot: &Snapshot, input: &impl Input
     fill_keys(checkpoint, snapshot, input)
 }
 
-/// The same for one whose condition holds.
+/// The same for a checkpoint whose condition holds.
 pub(crate) fn fill_keys(checkpoint: &Checked, snapshot: &Snapshot, input: &impl Input) -> Filled {
     let mut filled = Filled { applies: true, weight: 1, ..Filled::default() };
     let mut hash = |expr: &Option<Expr>| {
@@ -537,7 +541,7 @@ mod tests {
     use super::{RequestError, check};
     use paceline_types::{Attributes, Claim, Mode, Request, SessionId, limits};
 
-    /// Each wrong request has its own error; the last number that is right has none.
+    /// Each invalid request has its own error; the last valid number has none.
     #[test]
     fn bounds_of_requests() {
         let claim = |name: &str| Claim { resource: name.into(), mode: Mode::Shared };

@@ -9,14 +9,15 @@ use paceline_types::{On, Span};
 /// A limit, as it is shown to clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quota {
-    /// How many.
+    /// The number of requests.
     pub count: u64,
-    /// In how long, if it is a rate.
+    /// The period, if it is a rate.
     pub window: Option<Span>,
 }
 
 impl Snapshot {
-    /// The limit of the checkpoint with this name, if it is configured: a gate has none, its limit follows the servers.
+    /// The limit of the checkpoint with this name, if it is configured. A gate has none, because its limit
+    /// follows the servers.
     #[must_use]
     pub fn quota(&self, checkpoint: &str) -> Option<Quota> {
         let id = self.names.checkpoint(checkpoint).filter(|id| !is_gate(*id))?;
@@ -35,7 +36,7 @@ impl Snapshot {
         self.switch.has_values(frontend)
     }
 
-    /// Whether a checkpoint stands in the way of the connections of this frontend.
+    /// Whether a checkpoint applies to the connections of this frontend.
     #[must_use]
     pub fn shapes_connections(&self, frontend: &str) -> bool {
         let list = self.lists.frontends.list(frontend);

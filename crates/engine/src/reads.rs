@@ -1,4 +1,4 @@
-//! Which attributes a configuration reads, so that doors need not hand in others.
+//! Which attributes a configuration reads, so that doors need not provide others.
 
 use paceline_checkpoints::CheckpointSet;
 use paceline_expr::Expr;
@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 /// The attributes that a rule, a checkpoint, or an expression of a frontend reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reads {
-    /// One bit for each that is well known.
+    /// One bit for each well-known attribute.
     known: u32,
     headers: Vec<Box<str>>,
     cookies: Vec<Box<str>>,
@@ -46,7 +46,7 @@ impl Reads {
         self.known & (1 << known as u32) != 0
     }
 
-    /// The first header or cookie that an expression reads and this does not, with what it is.
+    /// The first header or cookie that an expression reads and this does not, with its kind.
     pub(crate) fn unread<'a>(&self, expr: &'a Expr) -> Option<(&'static str, &'a str)> {
         expr.attributes().find_map(|name| {
             let Name::Other(name) = name else { return None };

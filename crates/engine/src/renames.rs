@@ -1,9 +1,9 @@
-//! What became of frontends that an edit renamed.
+//! Frontends that an edit renamed.
 //!
-//! A frontend has no number that outlives its name: it is known by where it listens. Requests carry its name, and the
-//! checkpoints of their way are found by it. Promises that a request, be it on its way, running or not yet
-//! submitted, has the name of the frontend that now listens where its own did, so that it passes that one's
-//! checkpoints (P1, S1).
+//! A frontend has no number that outlives its name: it is identified by the address where it listens. Requests
+//! carry its name, and the checkpoints of their way are found by it. Promises that every request, whether
+//! waiting, running or not yet submitted, has the name of the frontend that now listens where its own did, so
+//! that it passes that frontend's checkpoints (P1, S1).
 
 use crate::engine::Engine;
 use paceline_routing::{Frontend, Routing};
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 /// Edits that are remembered for requests that were prepared and are not submitted yet.
 const EDITS_MAX: usize = 16;
 
-/// What one edit renamed.
+/// The renames of one edit.
 #[derive(Clone, Debug)]
 pub(crate) struct Renames {
     /// The generation of the configuration that it made.
@@ -30,7 +30,7 @@ impl Renames {
         let renamed = |old: &Frontend| {
             let mut names = old.listen.iter().filter_map(|address| at.get(address));
             let first = names.clone().next()?;
-            // One that still has an address of its own is itself.
+            // A frontend that still has an address of its own is not renamed.
             let is_itself = names.any(|name| **name == *old.name);
             (!is_itself).then(|| (old.name.clone(), (*first).into()))
         };
@@ -50,7 +50,7 @@ impl Renames {
     }
 }
 
-/// The name that a frontend has now which had `name` in the configuration `since`, if it has another.
+/// The present name of a frontend that had `name` in the configuration `since`, if it has another.
 pub(crate) fn name_now<'a>(edits: &'a [Renames], since: u64, name: &str) -> Option<&'a str> {
     let later = edits.iter().filter(|edit| edit.generation > since);
     later.fold(None, |now: Option<&str>, edit| match edit.to.get(now.unwrap_or(name)) {
@@ -60,8 +60,9 @@ pub(crate) fn name_now<'a>(edits: &'a [Renames], since: u64, name: &str) -> Opti
 }
 
 impl Engine {
-    /// Gives all requests the names that their frontends have from this generation on. Returns what is remembered of this
-    /// edit and those before it. It looks at every request, but only if a frontend was renamed.
+    /// Gives all requests the names that their frontends have from this generation on. Returns the renames of
+    /// this edit and of those before it that are remembered. It visits every request, but only if a frontend
+    /// was renamed.
     pub(crate) fn rename_frontends(
         &mut self,
         generation: u64,

@@ -8,10 +8,13 @@
 //!
 //! Three more indexes lead to open requests:
 //!
-//! - `asleep`: from [`Requests::sleep`] to [`Requests::wake`], each request that sleeps at a checkpoint and has a server;
-//! - `slots`: from [`Requests::take_slot`] to [`Requests::leave_slot`], each request that runs in a pool with a maximum;
-//! - `counts`: from [`Requests::hold`] to [`Requests::drop_count`], each request that holds a count others may wait for.
-//!   A count is given back after its request has ended, so this index may outlive the request for some steps.
+//! - `asleep`: from [`Requests::sleep`] to [`Requests::wake`], each request that sleeps at a checkpoint and has
+//!   a server;
+//! - `slots`: from [`Requests::take_slot`] to [`Requests::leave_slot`], each request that runs in a pool with a
+//!   maximum;
+//! - `counts`: from [`Requests::hold`] to [`Requests::drop_count`], each request that holds a count others may
+//!   wait for. A count is returned after its request has ended, so this index may outlive the request for some
+//!   steps.
 //!
 //! Between two steps of the engine all open requests are here. Within a step the engine takes one out
 //! ([`Requests::take`]), moves it, and then either puts it back ([`Requests::put`]) or closes it. Taking it out and
@@ -60,7 +63,7 @@ impl Requests {
         self.next_number = self.next_number.max(first.0);
     }
 
-    /// Gives this number to no other request.
+    /// Makes sure that no other request gets this number.
     pub const fn number_behind(&mut self, id: RequestId) {
         if self.next_number <= id.0 {
             self.next_number = id.0 + 1;
@@ -80,7 +83,7 @@ impl Requests {
         id
     }
 
-    /// A request belongs to its session and its locks, and weighs, until it is closed.
+    /// Opens a request: until it is closed, its session and its locks lead to it, and its weight counts.
     #[inline]
     pub fn open(&mut self, work: &Work) {
         self.weight.add(&work.draft.request);
@@ -91,7 +94,7 @@ impl Requests {
         }
     }
 
-    /// A request ends.
+    /// Closes a request that ends.
     #[inline]
     pub fn close(&mut self, work: &Work) {
         self.weight.remove(&work.draft.request);
@@ -119,7 +122,7 @@ impl Requests {
         self.weight.requests()
     }
 
-    /// Whether no index leads to a request, apart from counts that are still to be given back.
+    /// Whether no index leads to a request, except for counts that are still to be returned.
     pub fn is_blank(&self) -> bool {
         self.by_number.is_empty()
             && self.sessions.is_empty()
@@ -128,7 +131,7 @@ impl Requests {
             && self.slots.is_empty()
     }
 
-    /// What there is no room for, and how much of it there may be, if there is none for one more request.
+    /// What there is no room for, and its maximum, if there is no room for one more request.
     pub fn lacks(
         &self,
         request: &Request,
@@ -138,13 +141,13 @@ impl Requests {
         self.weight.lacks(request, requests_max, bytes_max)
     }
 
-    /// Keeps a request that waits or runs.
+    /// Stores a request that waits or runs.
     #[inline]
     pub fn put(&mut self, work: Box<Work>) {
         self.by_number.insert(work.rank.id, work);
     }
 
-    /// Takes a request out, to move or to end it.
+    /// Removes a request, to move or to end it.
     #[inline]
     pub fn take(&mut self, id: RequestId) -> Option<Box<Work>> {
         self.by_number.remove(&id)
@@ -155,7 +158,8 @@ impl Requests {
         self.by_number.get(&id).map(AsRef::as_ref)
     }
 
-    /// A request whose stage or line changes. What the indexes are made of changes by other methods only.
+    /// A request whose stage or line changes. The values that the indexes depend on are changed only by other
+    /// methods.
     #[inline]
     pub fn get_mut(&mut self, id: RequestId) -> Option<&mut Work> {
         self.by_number.get_mut(&id).map(AsMut::as_mut)
@@ -173,7 +177,7 @@ impl Requests {
         self.get(id).filter(|work| !work.runs())
     }
 
-    /// All requests from the one with this number on, in the order of their numbers.
+    /// All requests starting at this number, in the order of their numbers.
     pub fn from(&self, first: RequestId) -> impl Iterator<Item = (RequestId, &Work)> {
         self.by_number.range(first..).map(|(id, work)| (*id, work.as_ref()))
     }
@@ -196,7 +200,7 @@ impl Requests {
         users.map(|(_, _, id)| *id)
     }
 
-    /// A request sleeps in the queue of a checkpoint, which has put it there.
+    /// Puts a request to sleep in the queue of a checkpoint, which has queued it.
     pub fn sleep(&mut self, now: Time, mut work: Box<Work>, at: CheckpointId) {
         work.sleep(now, at);
         if let Some(seat) = &work.seat {
@@ -205,7 +209,7 @@ impl Requests {
         self.put(work);
     }
 
-    /// A request does not sleep at a checkpoint any more.
+    /// Called when a request no longer sleeps at a checkpoint.
     pub fn wake(&mut self, now: Time, work: &mut Work) {
         if let Some(seat) = &work.seat {
             self.asleep.remove(&(seat.server(), work.rank));
@@ -220,19 +224,19 @@ impl Requests {
         asleep.take_while(move |(other, _)| *other == server).map(|(_, rank)| *rank)
     }
 
-    /// A request has a slot of a pool that has a maximum.
+    /// Notes that a request has a slot of a pool that has a maximum.
     #[inline]
     pub fn take_slot(&mut self, pool: PoolId, id: RequestId) {
         self.slots.insert((pool, id));
     }
 
-    /// A request does not have this slot any more.
+    /// Notes that a request no longer has this slot.
     #[inline]
     pub fn leave_slot(&mut self, pool: PoolId, id: RequestId) {
         self.slots.remove(&(pool, id));
     }
 
-    /// Requests run on in another pool. `has_max` says whether a pool has a maximum.
+    /// Moves running requests to other pools. `has_max` says whether a pool has a maximum.
     pub fn move_slots(&mut self, heirs: &[(PoolId, PoolId)], has_max: impl Fn(PoolId) -> bool) {
         for (id, work) in self.by_number.iter_mut().filter(|(_, work)| work.has_slot()) {
             let heir = heirs.iter().find(|(old, _)| *old == work.pool);
@@ -245,7 +249,7 @@ impl Requests {
         }
     }
 
-    /// Pools have a maximum now: lists the requests that have their slots.
+    /// Lists the requests that have slots of pools that now have a maximum.
     pub fn list_slots(&mut self, is_limited: impl Fn(PoolId) -> bool) {
         let users = self.by_number.iter().filter(|(_, work)| work.has_slot());
         let users = users.filter(|(_, work)| is_limited(work.pool));
@@ -258,7 +262,7 @@ impl Requests {
         self.slots.range(range).map(|(_, id)| *id)
     }
 
-    /// A request holds a count, which its checkpoint must get back.
+    /// Notes that a request holds a count, which its checkpoint must get back.
     #[inline]
     pub fn hold(&mut self, work: &mut Work, held: HeldCount) {
         if let Some(counter) = held.counter() {
@@ -267,7 +271,7 @@ impl Requests {
         work.held.push(held);
     }
 
-    /// A request does not hold this count any more.
+    /// Notes that a request no longer holds this count.
     #[inline]
     pub fn drop_count(&mut self, id: RequestId, held: &HeldCount) {
         if let Some(counter) = held.counter() {
@@ -309,7 +313,7 @@ mod tests {
         work
     }
 
-    /// Every index leads to a request for as long as it says, and no longer.
+    /// Every index leads to a request for as long as documented, and no longer.
     #[test]
     fn a_request_is_found_until_it_ends() {
         let mut requests = Requests::new();
@@ -349,7 +353,7 @@ mod tests {
         assert_eq!(requests.next_number(), RequestId(2));
     }
 
-    /// What a request weighs follows its attributes, so that ending it takes away what it weighs then.
+    /// The weight of a request follows its attributes, so ending it removes its present weight.
     #[test]
     fn an_edit_of_attributes_changes_the_weight() {
         let mut requests = Requests::new();

@@ -8,26 +8,26 @@ use paceline_checkpoints::{Arrival, Mode, Outlook};
 use paceline_routing::{Choice, Seat, Site, SiteId};
 use paceline_types::{BackendId, Known, RequestId, ServerId, Time};
 
-/// So many servers are looked at for one request in one call, however many retries a backend has.
+/// The most servers that are tried for one request in one call, however many retries a backend has.
 const TRIES_MAX: usize = 16;
 
-/// What becomes of a request that could not reach its server.
+/// The outcome for a request that could not reach its server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rerouted {
-    /// It runs on, with this server.
+    /// It continues with this server.
     Server(ServerId),
-    /// It runs no more and waits for a server. What becomes of it is an effect, as of any waiter; that may
-    /// be one of this very call.
+    /// It no longer runs and waits for a server. Its outcome is an effect, as for any waiter, possibly of this
+    /// very call.
     Back,
-    /// There is no other server for it: it keeps the one it has.
+    /// There is no other server: it keeps the one it has.
     Nowhere,
 }
 
 impl Engine {
-    /// A request that runs could not reach its server: it gets another one that is up, has room, lets
-    /// it pass all its checkpoints at once, and was not tried before. If there is none among the
-    /// first few (as many as the backend's `retries`, and one), but one that is up and was not tried, it
-    /// goes back to where it waits for a server. If there is none at all it keeps what it has.
+    /// Called when a running request could not reach its server. It gets another server that is up, has room,
+    /// lets it pass all its checkpoints at once, and was not tried before. If there is none among the first few
+    /// (as many as the backend's `retries`, plus one), but one that is up and was not tried, it returns to
+    /// waiting for a server. If there is none at all it keeps what it has.
     pub fn reroute(&mut self, now: Time, id: RequestId) -> Rerouted {
         self.begin(now);
         let Some(mut work) = self.requests.take(id) else { return Rerouted::Nowhere };
@@ -45,14 +45,14 @@ impl Engine {
         rerouted
     }
 
-    /// Whether a server of its backend can be used that it was not given before.
+    /// Whether its backend has a usable server that it was not given before.
     fn has_untried(&self, work: &Work) -> bool {
         let backend = work.draft.destination.and_then(|destination| destination.chosen.backend);
         backend.is_some_and(|backend| self.fleet.has_usable_but(backend, &work.tried))
     }
 
-    /// A request runs no more: it gives back its slot, its claims and its server, and walks on from the
-    /// end of its backend's list, with its rank and what it passed.
+    /// Stops a running request: it releases its slot, its claims and its server, and continues from the end of
+    /// its backend's list, with its rank and what it passed.
     fn go_back(&mut self, mut work: Box<Work>) {
         let id = work.rank.id;
         let Stage::Running { since } = work.stage else { return self.requests.put(work) };
@@ -96,7 +96,7 @@ impl Engine {
         None
     }
 
-    /// An edit may have renamed its backend and its server while it ran.
+    /// Updates the names of its backend and its server, which an edit may have changed while it ran.
     fn learn_names(&mut self, work: &mut Work, backend: BackendId, server: ServerId) {
         let snapshot = self.snapshot();
         if snapshot.routing.backend_by_id(backend).is_some() {
@@ -151,7 +151,7 @@ impl Engine {
     }
 }
 
-/// Puts a site where it belongs in a list that is in order, unless it is there.
+/// Inserts a site into a sorted list, unless it is there.
 fn put_in(sites: &mut Vec<SiteId>, site: SiteId) {
     if let Err(at) = sites.binary_search(&site) {
         sites.insert(at, site);

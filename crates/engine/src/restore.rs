@@ -1,28 +1,27 @@
-//! Restore: what ran when the daemon ended runs again, and holds what it held.
+//! Restore: requests that ran when the daemon ended run again, and hold what they held.
 //!
-//! It is done before the first request is submitted. Nothing refuses a request that is restored and
-//! nothing makes it wait: it may take a counter, a pool or a resource past its limit, which then
-//! drains (P3).
+//! It is done before the first request is submitted. A restored request is never refused and never waits: it
+//! may take a counter, a pool or a resource past its limit, which then drains (P3).
 
 use crate::effect::Grant;
 use crate::engine::Engine;
 use crate::gate::is_gate;
 use crate::prepare::{Prepared, Step, fill_keys};
 use crate::work::Work;
-use paceline_types::{PoolId, Priority, RequestId, Time};
+use paceline_types::{PoolId, Priority, RequestId, Span, Time};
 
-/// Where a request that runs is counted, by name: with this it is counted there again after a restart, also
-/// if what it is counted by was edited or deleted meanwhile.
+/// Where a running request is counted, by name: with this it is counted there again after a restart, even if
+/// the pool or checkpoint was edited or deleted meanwhile.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Places {
-    /// The pool whose slot it has; none for the default pool.
+    /// The pool whose slot it has; `None` for the default pool.
     pub pool: Option<Box<str>>,
-    /// The checkpoints that so many requests may be past at one time.
+    /// The checkpoints with a concurrency limit that count it.
     pub checkpoints: Vec<Box<str>>,
 }
 
 impl Engine {
-    /// Where a request that runs is counted.
+    /// Where a running request is counted.
     #[must_use]
     pub fn places(&self, id: RequestId) -> Places {
         let checkpoints = self.counted_by(id).map(Box::from).collect();
@@ -46,9 +45,9 @@ impl Engine {
         if is_default { None } else { self.pools.name(work.pool) }
     }
 
-    /// A request that had this number and priority in an earlier run runs on. Rules are not evaluated, and
-    /// nothing is spent; it holds a slot, its claims, a count at every checkpoint on its way, and one at
-    /// each of `places`.
+    /// Restores a request that had this number and priority in an earlier run. Rules are not evaluated, and
+    /// nothing is spent. It holds a slot, its claims, a count at every checkpoint on its way, and one at each
+    /// of `places`.
     pub fn restore(
         &mut self,
         now: Time,
@@ -58,13 +57,14 @@ impl Engine {
         places: &Places,
     ) -> Grant {
         self.requests.number_behind(id);
+        self.claims.note_submitted(id);
         self.totals.restore();
         self.now = self.now.max(now);
         let snapshot = self.snapshot();
         if work.draft.generation != snapshot.generation {
             work.draft.refresh(&snapshot, None);
         }
-        // What goes to a server is over with its connection, so it is not restored there.
+        // A request that is sent to a server ends with its connection, so it is not restored there.
         if work.draft.destination.take().is_some() {
             work.draft.steps_pool = None;
         }
@@ -76,7 +76,7 @@ impl Engine {
             if is_gate(checkpoint) {
                 continue;
             }
-            // A condition that reads counters may have held when it passed, so it is taken to hold.
+            // A condition that reads counters may have held when it passed, so it is assumed to hold.
             let key = match (step.filled, snapshot.checkpoints.checkpoint(checkpoint)) {
                 (Some(filled), _) if !filled.applies => continue,
                 (Some(filled), _) => filled.key,
@@ -98,9 +98,9 @@ impl Engine {
         if work.draft.is_connection() {
             let pool = work.pool;
             self.start_connection(work);
-            return Grant { priority, pool, site: None, arrival, since: arrival };
+            return restored(priority, pool, arrival);
         }
-        // Whatever pool has its priority by now, it has its slot where it was given one.
+        // Whatever pool has its priority now, it keeps its slot in the pool that gave it.
         let pool = match places.pool.as_deref() {
             None => PoolId::DEFAULT,
             Some(name) => match snapshot.pools.pool(name) {
@@ -110,20 +110,20 @@ impl Engine {
         };
         work.pool = pool;
         self.start_at_once(work);
-        Grant { priority, pool, site: None, arrival, since: arrival }
+        restored(priority, pool, arrival)
     }
 
-    /// It runs on in a pool that is no more.
+    /// Starts it in a pool that no longer exists.
     fn start_in_former(&mut self, mut work: Box<Work>, name: &str) -> Grant {
         work.pool = self.pools.take_former(name);
         work.start(self.now);
         self.totals.start();
         let (priority, pool, arrival) = (work.priority, work.pool, work.arrival);
         self.requests.put(work);
-        Grant { priority, pool, site: None, arrival, since: arrival }
+        restored(priority, pool, arrival)
     }
 
-    /// It holds a count at the checkpoint of this name, unless it does already.
+    /// Adds a count at the checkpoint of this name, unless it has one already.
     fn restore_count(&mut self, work: &mut Work, name: &str) {
         let mut names = work.held.iter().filter_map(|held| self.checkpoints.name_of(held));
         if names.any(|other| other == name) {
@@ -140,4 +140,9 @@ impl Engine {
         };
         self.requests.hold(work, held);
     }
+}
+
+/// The grant of a restored request. How long it had waited is in its row.
+const fn restored(priority: Priority, pool: PoolId, arrival: Time) -> Grant {
+    Grant { priority, pool, site: None, arrival, waited_before: Span::ZERO, since: arrival }
 }

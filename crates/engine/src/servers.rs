@@ -1,8 +1,8 @@
 //! Backends and servers: the destination of requests whose frontend is configured.
 //!
-//! The backend is chosen when the request arrives, the server when it has passed the backend's list.
-//! Promises that no server has more requests than its maximum, that a place at a server is given back
-//! exactly once, and that no request waits for servers that are all down.
+//! The backend is chosen when the request arrives, the server when it has passed the backend's list. Promises
+//! that no server has more requests than its maximum, that a place at a server is released exactly once, and
+//! that no request waits for servers that are all down.
 
 use crate::effect::Outcome;
 use crate::engine::Engine;
@@ -21,11 +21,12 @@ use paceline_types::{
 };
 use std::sync::Arc;
 
-/// Behind all checkpoints of a backend's list.
+/// After all checkpoints of a backend's list.
 const BEHIND_BACKEND: (List, u32, CheckpointId) = (List::Backend, u32::MAX, CheckpointId(u32::MAX));
 
 impl Engine {
-    /// A server came up or went down. When it goes down, requests that wait at its checkpoints move on to another server.
+    /// Sets whether a server is up. When it goes down, requests that wait at its checkpoints move to another
+    /// server.
     pub fn set_up(&mut self, now: Time, server: ServerId, up: bool) {
         self.begin(now);
         if self.fleet.set_up(server, up) {
@@ -37,7 +38,7 @@ impl Engine {
         self.run();
     }
 
-    /// The values that a frontend logs with each request, by name; one that fails has none.
+    /// The values that a frontend logs with each request, by name; a value that fails is `None`.
     #[must_use]
     pub fn values(
         &self,
@@ -59,8 +60,8 @@ impl Engine {
         Ok(())
     }
 
-    /// The same where nothing is counted. `counted` are counters that would have counted it by now.
-    /// How many lines failed.
+    /// The same without counting anything. `counted` are counters that would have counted it by now. Returns
+    /// how many lines failed.
     pub(crate) fn would_choose_backend(
         &self,
         draft: &mut Draft,
@@ -81,13 +82,13 @@ impl Engine {
         Err(Refusal::lasting(Reason::NoBackend { frontend }))
     }
 
-    /// Why a request gets no server, if all of its backend are down.
+    /// The refusal of a request if all servers of its backend are down.
     pub(crate) fn no_server(&self, work: &Work) -> Option<Refusal> {
         let backend = work.draft.destination.and_then(|destination| destination.chosen.backend)?;
         (!self.fleet.is_usable(backend)).then(|| self.without_server(work, backend))
     }
 
-    /// That no server of its backend is up, or that an edit deleted the backend.
+    /// The refusal because no server of its backend is up, or because an edit deleted the backend.
     fn without_server(&self, work: &Work, id: BackendId) -> Refusal {
         let backend = work.draft.request.attributes.known(Known::Backend).into();
         let is_there = self.snapshot.routing.backend_by_id(id).is_some();
@@ -97,14 +98,14 @@ impl Engine {
         })
     }
 
-    /// Gives a server to a request that passed its backend's list; or it waits for one, or there is
-    /// none.
+    /// Gives a server to a request that passed its backend's list. Otherwise the request waits for one or is
+    /// refused.
     pub(crate) fn find_server(
         &mut self,
         mut work: Box<Work>,
         backend: BackendId,
     ) -> Result<Box<Work>, Outcome> {
-        // Whoever passed the gate finds room, be it at a server that it tried before.
+        // A request that passed the gate finds room, perhaps at a server that it tried before.
         let choice = match self.fleet.choose(backend, &work.tried) {
             Choice::Full if !work.tried.is_empty() => self.fleet.choose(backend, &[]),
             choice => choice,
@@ -123,7 +124,7 @@ impl Engine {
         }
     }
 
-    /// A request has this server from now on.
+    /// Assigns this server to a request.
     pub(crate) fn sit(&mut self, work: &mut Work, backend: BackendId, server: ServerId) {
         let counted = self.gate_count(work, backend).is_some();
         work.seat = self.fleet.take(backend, server, counted);
@@ -133,21 +134,21 @@ impl Engine {
         self.name_server(work, snapshot.routing.server_name(server).unwrap_or_default());
     }
 
-    /// Its attribute `server`.
+    /// Sets its attribute `server`.
     pub(crate) fn name_server(&mut self, work: &mut Work, name: &str) {
         self.requests.edit(&mut work.draft, |draft| {
             draft.request.attributes.put(Known::Server, name);
         });
     }
 
-    /// Where among what it holds the count of its backend's gate is, if it still counts.
+    /// The index in `held` of the count of its backend's gate, if that still counts.
     fn gate_count(&self, work: &Work, backend: BackendId) -> Option<usize> {
         let gate = gate::id(backend);
         let counts = |held: &HeldCount| held.checkpoint() == gate && self.checkpoints.counts(held);
         work.held.iter().position(counts)
     }
 
-    /// The room that it passed the gate for is gone: it waits there again, keeping its rank.
+    /// Called when the room that it passed the gate for is gone: it waits there again, keeping its rank.
     fn wait_at_gate(&mut self, mut work: Box<Work>, backend: BackendId) -> Outcome {
         let count = self.gate_count(&work, backend);
         if let Some(at) = count {
@@ -161,7 +162,7 @@ impl Engine {
             let refusal = self.without_server(&work, backend);
             return self.refuse(work, refusal);
         };
-        // Only what it slept here counts against the queue's longest wait, not what it slept at the
+        // Only the time it slept here counts towards the longest wait of the queue, not the time at the
         // checkpoints of the server that it lost.
         let slept = work.slept_at(gate::id(backend));
         let entered = Time(self.now.0.saturating_sub(slept.0));
@@ -189,8 +190,9 @@ impl Engine {
         }
     }
 
-    /// The server of a request went down while the request stood at that server's checkpoints, or an edit deleted
-    /// the server or moved it to another address: the request has none, and gives back what it holds there.
+    /// Takes the server from a request if the server went down while the request was at that server's
+    /// checkpoints, or if an edit deleted the server or moved it to another address. The request releases what
+    /// it holds there.
     pub(crate) fn leave_lost_server(&mut self, work: &mut Work) {
         let Some(site) = work.seat.as_ref().map(Seat::site) else { return };
         let is_there = work.position.is_none_or(|(list, _, _)| list <= List::Server);
@@ -200,7 +202,7 @@ impl Engine {
         }
     }
 
-    /// A request gives up its server, and returns to the end of its backend's list.
+    /// Takes its server from a request, which returns to the end of its backend's list.
     pub(crate) fn lose_server(&mut self, work: &mut Work) {
         self.give_back_server_list(work);
         if let Some(seat) = work.seat.take() {
@@ -210,7 +212,7 @@ impl Engine {
         work.position = Some(BEHIND_BACKEND);
     }
 
-    /// What it holds at checkpoints of its server, it gives back as if it had never come there.
+    /// Refunds what it holds at checkpoints of its server, as if it had never been there.
     pub(crate) fn give_back_server_list(&mut self, work: &mut Work) {
         let snapshot = Arc::clone(&self.snapshot);
         let is_of_server = |held: &mut HeldCount| {
@@ -221,7 +223,7 @@ impl Engine {
         self.outstanding.refund(work.rank.id, of_server);
     }
 
-    /// Requests that have one of these servers and sleep at a checkpoint of servers move on to another server.
+    /// Moves requests that have one of these servers and sleep at a checkpoint of servers to another server.
     fn leave_servers(&mut self, servers: &[ServerId]) {
         let mut lost: Vec<Rank> = vec![];
         for server in servers {
@@ -257,7 +259,7 @@ impl Engine {
         self.leave_servers(&gone);
     }
 
-    /// A sleeping request moves on to another server, if its own is still down, deleted or at another address.
+    /// Moves a sleeping request to another server, if its own is still down, deleted or at another address.
     pub(crate) fn move_on(&mut self, id: RequestId) {
         let is_astray = self.requests.get(id).is_some_and(|work| {
             let site = work.seat.as_ref().map(Seat::site);
@@ -279,8 +281,8 @@ impl Engine {
         seat.is_some_and(|seat| !self.fleet.has(seat.site()))
     }
 
-    /// A request in line could run, but its server was deleted or moved: it leaves the line, gets another server,
-    /// and comes back.
+    /// Called when a request in line could run, but its server was deleted or moved: it leaves the line, gets
+    /// another server, and returns.
     pub(crate) fn seek_server(&mut self, id: RequestId) {
         let Some(mut work) = self.requests.take(id) else { return };
         let Stage::Line { since, .. } = work.stage else { return self.requests.put(work) };
@@ -289,27 +291,27 @@ impl Engine {
         self.leave_queue(&mut work);
         work.stand(self.now.since(since));
         work.stage = Stage::Moving;
-        // A request in line has passed all that there was on its way.
+        // A request in line has passed all checkpoints on its way.
         work.looked_at = self.snapshot.generation;
         let outcome = self.walk(work, None);
         self.tell(id, outcome);
     }
 
-    /// Gives a place at a server back.
+    /// Releases a place at a server.
     pub(crate) fn leave_seat(&mut self, seat: Seat) {
         self.fleet.give_back(seat);
         self.set_limits();
     }
 
-    /// Has the gates follow their servers.
+    /// Updates the limits of the gates from their servers.
     pub(crate) fn set_limits(&mut self) {
         while let Some((backend, limit)) = self.fleet.poll_limit() {
             self.checkpoints.set_limit(self.now, gate::id(backend), limit);
         }
     }
 
-    /// A request ended: what it holds is given back in the order of its walk. Its server is given back with
-    /// the count of the gate, or at once where no gate counts it.
+    /// Releases what an ended request holds, in the order of its walk. Its server is released with the count of
+    /// the gate, or at once if no gate counts it.
     pub(crate) fn return_all(&mut self, work: &mut Work, ran: bool) {
         let id = work.rank.id;
         let mut seat = work.seat.take();

@@ -16,10 +16,10 @@ use std::sync::Arc;
 /// A compiled configuration. Copying one is cheap: the parts are shared.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// Grows with every plan; what was prepared for another generation is prepared again.
+    /// Grows with every plan. A request that was prepared for another generation is prepared again.
     pub(crate) generation: u64,
-    /// The generation that brought the rules: what they say of a request that was prepared since then
-    /// still holds.
+    /// The generation that brought the rules: their decision for a request that was prepared since then is
+    /// still valid.
     pub(crate) rules_since: u64,
     pub(crate) age_step: Span,
     pub(crate) slip: Span,
@@ -40,7 +40,7 @@ pub struct Snapshot {
     pub(crate) graph: Arc<Graph>,
     pub(crate) hasher: KeyHasher,
     pub(crate) names: Arc<Names>,
-    /// What the last edits renamed.
+    /// The renames of the last edits.
     pub(crate) renames: Arc<[Renames]>,
 }
 
@@ -116,7 +116,7 @@ impl Snapshot {
         &self.graph
     }
 
-    /// The resources in use, as they were described.
+    /// The resources in use, as they were configured.
     #[must_use]
     pub fn resources(&self) -> &[Resource] {
         &self.resources

@@ -1,20 +1,20 @@
-//! What has happened to requests since the engine was made.
+//! The totals of requests since the engine was created.
 //!
 //! Every request that was submitted or restored is refused, cancelled or settled once, or still waits or runs
 //! ([`Totals::balances`]).
 
-/// What has happened since the engine was made.
+/// Totals since the engine was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Requests submitted.
     pub submitted: u64,
-    /// Requests that ran, or run.
+    /// Requests that ran or run.
     pub started: u64,
-    /// Requests turned away.
+    /// Requests refused.
     pub refused: u64,
-    /// Waiters that left by themselves.
+    /// Waiters whose clients left.
     pub cancelled: u64,
-    /// Requests that ran and are done.
+    /// Requests that ran and ended.
     pub settled: u64,
     /// Expressions of checkpoints and frontends that failed.
     pub expression_errors: u64,
@@ -24,7 +24,7 @@ pub struct Stats {
 #[derive(Debug, Default)]
 pub(crate) struct Totals {
     stats: Stats,
-    /// Requests of an earlier run, which were submitted there.
+    /// Requests of an earlier run, which submitted them.
     restored: u64,
 }
 
@@ -33,7 +33,7 @@ impl Totals {
         &self.stats
     }
 
-    /// Whether as many requests came as ended and are `open`.
+    /// Whether the requests that arrived are those that ended and those that are `open`.
     pub const fn balances(&self, open: usize) -> bool {
         let ended = self.stats.refused + self.stats.cancelled + self.stats.settled;
         self.stats.submitted + self.restored == ended + open as u64
@@ -51,7 +51,7 @@ impl Totals {
         self.stats.started += 1;
     }
 
-    /// A request that ran waits again: it starts once more.
+    /// Called when a request that ran waits again: it will start once more.
     pub const fn go_back(&mut self) {
         self.stats.started -= 1;
     }

@@ -1,7 +1,7 @@
-//! Classify and shape: the rules' verdict, and the way through the checkpoints.
+//! Classify and shape: the decision of the rules, and the way through the checkpoints.
 //!
-//! A request walks its checkpoints in turn and sleeps in at most one queue at a time. Whatever ends
-//! it before it runs gives back what it spent and held.
+//! A request walks its checkpoints in turn and sleeps in at most one queue at a time. If it ends before it
+//! runs, what it spent is refunded and what it held is released.
 
 use crate::effect::{Effect, Outcome};
 use crate::engine::Engine;
@@ -23,8 +23,8 @@ use paceline_types::{
 use std::sync::Arc;
 
 impl Engine {
-    /// Steps 1 to 4 of the path: counts the arrival, asks the rules, finds the pool, checks what the
-    /// request requires.
+    /// Steps 1 to 4 of the path: counts the arrival, applies the rules, finds the pool, checks what the request
+    /// requires.
     pub(crate) fn classify(
         &mut self,
         id: RequestId,
@@ -52,11 +52,11 @@ impl Engine {
         }
     }
 
-    /// Lets a request go on from where it stands, until it sleeps, runs or is refused. `again` names a
+    /// Moves a request on from its present place, until it sleeps, runs or is refused. `again` names a
     /// checkpoint it has to enter once more, and since when it waits there.
     ///
-    /// An edit may have put checkpoints that it has not passed before the one where it stands. It passes these, too: if
-    /// it has to enter a queue once more, then after that, so that it keeps its place there.
+    /// An edit may have put checkpoints that it has not passed before its present place. It passes these too.
+    /// If it has to enter a queue once more, it does that first, so that it keeps its place there.
     pub(crate) fn walk(
         &mut self,
         mut work: Box<Work>,
@@ -76,7 +76,7 @@ impl Engine {
                     Ok(seated) => work = seated,
                     Err(outcome) => return outcome,
                 }
-                // An edit may have had it come this far before its server was known.
+                // An edit may have moved it this far before its server was known.
                 next = behind_backend(&work);
             }
             let Some(step) = work.draft.steps.get(next).copied() else {
@@ -101,14 +101,15 @@ impl Engine {
         self.enter(work)
     }
 
-    /// Whether a request has to look at its way from the beginning, because of an edit since it last did.
+    /// Whether a request has to check its way from the beginning, because of an edit since it last did.
     fn looks_back(&self, work: &mut Work) -> bool {
         let generation = self.snapshot.generation;
         std::mem::replace(&mut work.looked_at, generation) != generation
     }
 
-    /// A request reaches a checkpoint: it passes, unless there is an outcome. `kept` is its place there if it enters
-    /// the queue once more, and `is_behind` says that it stands behind the checkpoint.
+    /// Handles a request that reaches a checkpoint: it passes, unless an outcome is returned. `kept` is its
+    /// place there if it enters the queue once more, and `is_behind` says whether it is past the checkpoint
+    /// already.
     fn take_step(
         &mut self,
         mut work: Box<Work>,
@@ -117,15 +118,16 @@ impl Engine {
         is_behind: bool,
     ) -> Result<Box<Work>, Outcome> {
         let (_, _, checkpoint) = step.position;
-        // An edit may have put a checkpoint it passed behind the one where it waited.
+        // An edit may have moved a checkpoint it passed behind the one where it waited.
         let is_passed =
             |held: &HeldCount| held.checkpoint() == checkpoint && self.checkpoints.counts(held);
         if work.held.iter().any(is_passed) {
             return Ok(work);
         }
         if is_gate(checkpoint) {
-            // It may also have put the one where it waited before the gate: whoever has a place at a
-            // server would wait for itself there. Who is behind the gate waits there only for a server.
+            // An edit may also have moved the checkpoint where it waited before the gate. A request that has a
+            // place at a server would wait for itself there. A request behind the gate waits there only for a
+            // server.
             if work.seat.is_some() || (is_behind && kept.is_none()) {
                 return Ok(work);
             }
@@ -159,9 +161,9 @@ impl Engine {
         }
     }
 
-    /// A request has to wait at a checkpoint that an edit put before others which it passed. It gives back what it holds
-    /// behind that, and its server if that comes behind: two requests must not wait for each other, each holding what
-    /// the other one waits for.
+    /// Called when a request has to wait at a checkpoint that an edit put before others which it passed. It
+    /// releases what it holds at the later ones, and its server if that is later too. Otherwise two requests
+    /// could wait for each other, each holding what the other one waits for.
     fn leave_behind(&mut self, work: &mut Work, at: Position) {
         let snapshot = Arc::clone(&self.snapshot);
         let is_behind = |held: &mut HeldCount| {
@@ -176,7 +178,7 @@ impl Engine {
         }
     }
 
-    /// Moves the request on whose event is the earliest that is due.
+    /// Moves the request whose event is due first.
     pub(crate) fn move_due(&mut self) -> bool {
         let due = self.checkpoints.next_due().filter(|due| due.at <= self.now);
         let expiry = self.pools.next_due().filter(|(at, _, _)| *at <= self.now);
@@ -193,7 +195,7 @@ impl Engine {
         due.is_some()
     }
 
-    /// Moves one request on that was handed a count.
+    /// Moves one request that was handed a count.
     pub(crate) fn move_handed(&mut self) -> bool {
         match self.checkpoints.handed() {
             Some(moved) => {
@@ -210,7 +212,7 @@ impl Engine {
             return;
         };
         self.requests.wake(self.now, &mut work);
-        // An edit may have put the checkpoint elsewhere while it waited there.
+        // An edit may have moved the checkpoint while it waited there.
         if let Some(checkpoint) = self.snapshot.checkpoints.checkpoint(moved.checkpoint) {
             work.position = Some(position(checkpoint));
         }
@@ -236,7 +238,7 @@ impl Engine {
         self.tell(moved.request, outcome);
     }
 
-    /// Reports what became of a request other than the caller's.
+    /// Reports the outcome of a request other than the caller's.
     pub(crate) fn tell(&mut self, id: RequestId, outcome: Outcome) {
         match outcome {
             Outcome::Started => self.effects.push_back(Effect::Start { id }),
@@ -245,20 +247,20 @@ impl Engine {
         }
     }
 
-    /// Ends a request that did not run, and is in no queue any more.
+    /// Refuses a request that did not run, and is no longer in a queue.
     pub(crate) fn refuse(&mut self, work: Box<Work>, refusal: Refusal) -> Outcome {
         self.totals.refuse();
         self.give_back(work);
         Outcome::Refused(refusal)
     }
 
-    /// Gives back what a request that did not run spent and held.
+    /// Releases and refunds what a request that did not run held and spent.
     pub(crate) fn give_back(&mut self, mut work: Box<Work>) {
         self.requests.close(&work);
         self.return_all(&mut work, false);
     }
 
-    /// Takes a waiter out of the queue it sleeps in.
+    /// Removes a waiter from the queue it sleeps in.
     pub(crate) fn leave_queue(&mut self, work: &mut Work) {
         match work.stage {
             Stage::Checkpoint { .. } => {
@@ -321,8 +323,8 @@ impl Engine {
         Ok(priority)
     }
 
-    /// Steps 3 and 4 of the path: the pool takes work, the session owns the locks, and the resources
-    /// exist and can be claimed.
+    /// Steps 3 and 4 of the path: checks that the pool accepts work, that the session owns the locks, and that
+    /// the resources exist and can be claimed.
     pub(crate) fn check_admission(
         &self,
         draft: &Draft,
@@ -349,7 +351,7 @@ impl Engine {
         }
     }
 
-    /// Prepares a request again whose configuration is no longer the one in use.
+    /// Prepares a request again if the configuration has changed since.
     pub(crate) fn refresh(&mut self, work: &mut Work) {
         if work.draft.generation == self.snapshot.generation {
             return;
@@ -366,14 +368,14 @@ impl Engine {
         self.requests.edit(&mut work.draft, |draft| draft.refresh(&snapshot, known));
     }
 
-    /// What a checkpoint's expressions say of a request that reaches it, if it applies.
+    /// The values of a checkpoint's expressions for a request that reaches it, if it applies.
     pub(crate) fn filled(&mut self, work: &Work, step: Step) -> Option<Filled> {
         let filled = step.filled.unwrap_or_else(|| self.evaluate(&work.draft, step, work.priority));
         self.totals.fail_expressions(filled.errors);
         filled.applies.then_some(filled)
     }
 
-    /// What expressions read of a request and of the counters, as they are now.
+    /// The values that expressions read of a request and of the counters, as they are now.
     pub(crate) fn live<'a>(&'a self, draft: &'a Draft, priority: Priority) -> Live<'a> {
         Live { attributes: &draft.request.attributes, priority, engine: self, counted: &[] }
     }
@@ -387,7 +389,7 @@ impl Engine {
         }
     }
 
-    /// The same for a `count` checkpoint of its frontend, which comes before its backend is chosen.
+    /// The same for a `count` checkpoint of its frontend, which precedes the choice of its backend.
     pub(crate) fn evaluate_count(&self, draft: &Draft, step: Step) -> Filled {
         let (_, _, id) = step.position;
         let live = self.live(draft, Priority::START);
@@ -398,7 +400,7 @@ impl Engine {
         }
     }
 
-    /// The refusal of a checkpoint, in the words that all doors use.
+    /// The refusal of a checkpoint, in the terms that all doors use.
     pub(crate) fn turned_away(&self, work: &Work, id: CheckpointId, turned: Turned) -> Refusal {
         let place = self.checkpoint_place(work, id);
         let reason = match turned.cause {
@@ -445,13 +447,13 @@ fn wants_server(work: &Work, next: usize) -> Option<BackendId> {
     destination.chosen.backend
 }
 
-/// The first step behind its backend's list.
+/// The first step after its backend's list.
 fn behind_backend(work: &Work) -> usize {
     work.draft.steps.partition_point(|step| step.position.0 <= List::Backend)
 }
 
-/// Where the walk continues: after the checkpoint it reached last, wherever that stands now; at the
-/// checkpoint it has to enter again.
+/// Where the walk continues: after the checkpoint it reached last, wherever that is now; or at the checkpoint
+/// it has to enter again.
 fn first_step(work: &Work, again: Option<(CheckpointId, Kept)>) -> usize {
     let Some(reached) = work.position else { return 0 };
     if let Some(index) = again.and_then(|(id, _)| find_step(work, id)) {
@@ -463,7 +465,7 @@ fn first_step(work: &Work, again: Option<(CheckpointId, Kept)>) -> usize {
     }
 }
 
-/// Where on its way a checkpoint is.
+/// The index of a checkpoint on its way.
 fn find_step(work: &Work, id: CheckpointId) -> Option<usize> {
     work.draft.steps.iter().position(|step| step.position.2 == id)
 }

@@ -1,6 +1,6 @@
-//! How many requests there are, and what is kept for them.
+//! The number of requests, and the bytes that are kept for them.
 //!
-//! Promises that requests which come in at frontends, where anybody may be a client, have half of what there is at most:
+//! Promises that requests at frontends, where clients may be unauthenticated, take at most half of the room:
 //! permits and locks are not refused because of them (D1).
 
 use crate::prepare::Draft;
@@ -13,7 +13,7 @@ struct Amount {
     bytes: usize,
 }
 
-/// All requests, and which of them came in at frontends.
+/// All requests, and those of frontends.
 #[derive(Debug)]
 pub(crate) struct Weight {
     all: Amount,
@@ -61,7 +61,7 @@ impl Weight {
         result
     }
 
-    /// What there is no room for, and how much of it there may be, if there is none for this request.
+    /// What there is no room for, and its maximum, if there is no room for this request.
     pub fn lacks(
         &self,
         request: &Request,

@@ -1,13 +1,12 @@
-//! Why a request waits, behind whom, and for how long.
+//! Why a request waits, behind which requests, and for how long.
 //!
-//! Answers from the values the queues decide on, never from a copy. Every waiter has an answer that
-//! names an object. The requests ahead are given by number, nearest first, at most
-//! [`limits::AHEAD_MAX`] of them.
+//! Answers from the values that the queues decide on, never from a copy. Every waiter has an answer that names
+//! an object. The requests ahead are given by number, nearest first, at most [`limits::AHEAD_MAX`] of them.
 
 use crate::engine::Engine;
 use crate::work::{Stage, Work};
 use paceline_checkpoints::KeyHash;
-use paceline_types::{CheckpointId, Place, Priority, RequestId, Time, limits};
+use paceline_types::{CheckpointId, Place, Priority, RequestId, Span, Time, limits};
 use std::fmt;
 
 /// Holders examined, oldest first, to name the holders of the counter as it is now.
@@ -43,7 +42,7 @@ pub enum WaitsFor {
         /// The resource.
         resource: Box<str>,
     },
-    /// The engine's next turn: it can go on, and will at once.
+    /// The engine's next turn: it can continue, and will at once.
     Turn,
 }
 
@@ -56,33 +55,35 @@ pub struct Why {
     pub waits_for: WaitsFor,
     /// When it was submitted.
     pub arrival: Time,
+    /// How long it had waited before that.
+    pub waited_before: Span,
     /// Since when it waits here, or runs.
     pub since: Time,
     /// Its priority.
     pub priority: Priority,
     /// Its pool; a connection has none.
     pub pool: Box<str>,
-    /// The requests before it in line, nearest first, then the holders of what it waits for. Where it waits for a
-    /// resource, the holders stand first.
+    /// The requests before it in line, nearest first, then the holders of what it waits for. If it waits for a
+    /// resource, the holders are first.
     pub ahead: Vec<RequestId>,
     /// How many these are altogether; requests that claim a resource before it are counted up to 256.
     pub ahead_total: usize,
     /// How many of these hold what it waits for, and do not wait themselves.
     pub holding: usize,
-    /// When it will go on, if nothing else changes and that can be known.
+    /// When it will continue, if nothing else changes and that is known.
     pub until: Option<Time>,
-    /// When it will be turned away if it still waits.
+    /// When it will be refused if it still waits.
     pub deadline: Option<Time>,
 }
 
 impl Why {
-    /// How many wait before it.
+    /// How many requests wait before it.
     #[must_use]
     pub const fn in_line(&self) -> usize {
         self.ahead_total.saturating_sub(self.holding)
     }
 
-    /// The holders of what it waits for stand before all that wait for the same.
+    /// Adds the holders of what it waits for, which are ahead of all requests that wait for the same.
     fn add_holders(&mut self, holders: impl Iterator<Item = RequestId>, total: usize) {
         let room = limits::AHEAD_MAX.saturating_sub(self.ahead.len());
         self.ahead.extend(holders.take(room));
@@ -100,6 +101,7 @@ impl Engine {
             id,
             waits_for: WaitsFor::Turn,
             arrival: work.arrival,
+            waited_before: work.draft.request.waited,
             since: work.arrival,
             priority: work.priority,
             pool: match work.draft.is_connection() {

@@ -1,4 +1,4 @@
-//! One request on its way: what it asked for, how far it came, and what it must give back.
+//! One request on its way: what it asked for, its progress, and what it must release.
 
 use crate::prepare::{Draft, Position};
 use crate::snapshot::Snapshot;
@@ -6,10 +6,10 @@ use paceline_checkpoints::HeldCount;
 use paceline_routing::{Seat, SiteId};
 use paceline_types::{CheckpointId, PoolId, Priority, Rank, RequestId, Span, Time};
 
-/// How far a request came.
+/// The progress of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// On its way from one queue to the next, within one call.
+    /// Between two queues, within one call.
     Moving,
     /// Asleep in a checkpoint's queue.
     Checkpoint {
@@ -21,7 +21,7 @@ pub(crate) enum Stage {
         since: Time,
         deadline: Option<Time>,
     },
-    /// Aside, for a resource that does not exist.
+    /// Aside, waiting for a resource that does not exist.
     Aside {
         since: Time,
         deadline: Option<Time>,
@@ -31,7 +31,7 @@ pub(crate) enum Stage {
     },
 }
 
-/// One request. It is made when the request is prepared, so that nothing large is made or moved under
+/// One request. It is created when the request is prepared, so that nothing large is allocated or moved under
 /// the engine's lock, and begins when it is submitted.
 #[derive(Debug)]
 pub(crate) struct Work {
@@ -40,27 +40,28 @@ pub(crate) struct Work {
     pub priority: Priority,
     pub rank: Rank,
     pub pool: PoolId,
-    /// Its own longest wait, over all queues.
+    /// The deadline of its own longest wait, over all queues.
     pub deadline: Option<Time>,
     /// The last checkpoint it reached.
     pub position: Option<Position>,
-    /// The generation of the configuration under which it has passed, or was not concerned by, all before that.
+    /// The generation of the configuration under which all checkpoints before that were passed or did not
+    /// apply.
     pub looked_at: u64,
     pub stage: Stage,
-    /// What each checkpoint on its way must get back, in the order of the walk.
+    /// The counts to return to each checkpoint on its way, in the order of the walk.
     pub held: Vec<HeldCount>,
     /// The server it has.
     pub seat: Option<Seat>,
-    /// Where servers could not be reached, in order.
+    /// The sites that could not be reached, in order.
     pub tried: Vec<SiteId>,
     /// Checkpoints where it slept, and how long.
     pub slept: Vec<(CheckpointId, Span)>,
-    /// How long it stood in its pool's line.
+    /// How long it waited in its pool's line.
     pub lined: Span,
 }
 
 impl Clone for Work {
-    /// A copy to imagine things with: it holds nothing.
+    /// A copy for dry runs: it holds nothing.
     fn clone(&self) -> Self {
         let draft = self.draft.clone();
         Self { held: vec![], seat: None, tried: vec![], slept: vec![], draft, ..*self }
@@ -88,12 +89,13 @@ impl Work {
         }
     }
 
-    /// Begins its way at `now`, with what the rules gave it.
+    /// Begins its way at `now`, with the priority that the rules gave it.
     pub fn begin(&mut self, now: Time, id: RequestId, priority: Priority, snapshot: &Snapshot) {
         self.arrival = now;
         self.looked_at = snapshot.generation;
         self.priority = priority;
-        self.rank = Rank::new(now, priority, snapshot.age_step, id);
+        let rank = Rank::new(now, priority, snapshot.age_step, id);
+        self.rank = rank.after(self.draft.request.waited);
         self.pool = snapshot.pools.pool_for(priority).id;
         self.deadline = self.draft.request.wait_max.map(|wait| now.plus(wait));
         if self.draft.steps_pool != Some(self.pool) {
@@ -101,7 +103,7 @@ impl Work {
         }
     }
 
-    /// It runs from `now` on: of what was found out about it, nothing is needed any more.
+    /// Marks it as running from `now` on, and drops what is no longer needed.
     pub fn start(&mut self, now: Time) {
         self.stage = Stage::Running { since: now };
         self.draft.on_start();
@@ -111,18 +113,18 @@ impl Work {
         matches!(self.stage, Stage::Running { .. })
     }
 
-    /// It has a slot of its pool.
+    /// Whether it has a slot of its pool.
     pub fn has_slot(&self) -> bool {
         self.runs() && !self.draft.is_connection()
     }
 
-    /// It sleeps at a checkpoint from `now` on, and keeps nothing large meanwhile.
+    /// Marks it as sleeping at a checkpoint from `now` on, without anything large.
     pub fn sleep(&mut self, now: Time, at: CheckpointId) {
         self.stage = Stage::Checkpoint { id: at, since: now };
         self.draft.rest();
     }
 
-    /// It slept at a checkpoint until now.
+    /// Ends its sleep at a checkpoint, and adds the time.
     pub fn wake(&mut self, now: Time) {
         let Stage::Checkpoint { id, since } = self.stage else { return };
         self.stage = Stage::Moving;
@@ -134,12 +136,12 @@ impl Work {
         }
     }
 
-    /// How long it slept at a checkpoint so far, before it last came there.
+    /// How long it slept at a checkpoint so far, before its last arrival there.
     pub fn slept_at(&self, id: CheckpointId) -> Span {
         self.slept.iter().find(|(other, _)| *other == id).map_or(Span::ZERO, |(_, slept)| *slept)
     }
 
-    /// It stood in its pool's line for so long.
+    /// Adds time that it waited in its pool's line.
     pub const fn stand(&mut self, span: Span) {
         self.lined = Span(self.lined.0.saturating_add(span.0));
     }

@@ -1,14 +1,14 @@
 //! Checks calls: functions on strings, conversions, and counters.
 //!
-//! Owns the table of functions. Promises that a counter's checkpoint or pool exists in the scope at
-//! the time of compiling; the program holds its id, not its name.
+//! Owns the table of functions. Promises that a counter's checkpoint or pool exists in the scope when the expression
+//! is compiled; the program holds its id, not its name.
 
 use crate::check::{Checker, Node};
 use crate::program::{Bool, Double, Int, Read, Search, Text};
 use crate::tree::{Part, Tree, Word};
 use crate::{CompileError, Counter, name};
 
-/// Every function with how it is called.
+/// Every function with its usage.
 const FUNCTIONS: [(&str, &str); 14] = [
     ("startsWith", "a.startsWith(b)"),
     ("endsWith", "a.endsWith(b)"),

@@ -1,8 +1,8 @@
 //! Checks a parsed expression against the attributes and turns it into a program.
 //!
-//! Owns what literals, variables and maps mean. All attributes are strings, so the type of every part
-//! is known here, and evaluation meets no type error. Operators are in [`crate::operator`], functions
-//! in [`crate::call`]. Never evaluates anything.
+//! Owns the meaning of literals, variables and maps. All attributes are strings, so the type of every part is known
+//! here, and evaluation has no type errors. Operators are in [`crate::operator`], functions in [`crate::call`]. Never
+//! evaluates anything.
 
 use crate::program::{Bool, Double, Int, Number, Program, Text};
 use crate::tree::{Part, Tree};
@@ -157,7 +157,7 @@ impl Checker<'_> {
         Node::Text(Text::Attribute(name))
     }
 
-    /// `map[index]`; only a literal is accepted, so that it is known which attributes are read.
+    /// `map[index]`. Only a literal index is accepted, so that it is known which attributes are read.
     fn index(&mut self, [map, index]: &[Tree<'_>; 2]) -> Result<Node, CompileError> {
         let Part::Text(literal) = &index.part else {
             let message = "expected a string literal as index, such as header[\"x-user\"]";
@@ -167,7 +167,7 @@ impl Checker<'_> {
         Ok(self.attribute(name))
     }
 
-    /// The attribute that a map has under `index`, which stands at `place`.
+    /// The attribute of a map at `index`, whose place in the text is `place`.
     fn entry(&self, map: &Tree<'_>, index: &str, place: usize) -> Result<Name, CompileError> {
         let map = match &map.part {
             Part::Name(name) if name::is_map(name) => name,
@@ -192,7 +192,7 @@ impl Checker<'_> {
     }
 }
 
-/// Where the sign of a part stands, as programs keep it.
+/// The place of a part's sign, as programs store it.
 fn at(tree: &Tree<'_>) -> u32 {
     u32::try_from(tree.at).unwrap_or(u32::MAX)
 }

@@ -1,4 +1,4 @@
-//! What can go wrong: when a text is compiled, and when an expression is evaluated.
+//! Errors of compilation and of evaluation.
 //!
 //! Owns the two error types. Promises that the place of a compile error is within the text, at the
 //! start of a character, and that line and column agree with it.
@@ -6,12 +6,12 @@
 use crate::STRING_BYTES_MAX;
 use std::fmt;
 
-/// Why a text is no expression, and where.
+/// Why a text is not an expression, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompileError {
     /// What was wrong and what was expected.
     pub message: String,
-    /// Where, in bytes from the start of the text.
+    /// The place, in bytes from the start of the text.
     pub offset: usize,
     /// The line, from 1.
     pub line: u32,
@@ -40,30 +40,30 @@ impl fmt::Display for CompileError {
 
 impl std::error::Error for CompileError {}
 
-/// Why an expression gave no value. `at` is the place of the failed part in the text, in bytes.
+/// Why an expression has no value. `at` is the place of the failed part in the text, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EvalError {
     /// An int was divided by zero.
     DivisionByZero {
-        /// Where the operator stands.
+        /// The place of the operator.
         at: u32,
     },
     /// The result does not fit an int.
     Overflow {
-        /// Where the operator or conversion stands.
+        /// The place of the operator or conversion.
         at: u32,
     },
-    /// A string that had to be an int or a double is none.
+    /// A string that had to be an int or a double is not one.
     NotANumber {
-        /// Where the conversion stands.
+        /// The place of the conversion.
         at: u32,
     },
-    /// A string longer than [`STRING_BYTES_MAX`] would have been produced.
+    /// The result would be a string longer than [`STRING_BYTES_MAX`].
     TooLong {
-        /// Where the part that produces it stands.
+        /// The place of the part that produces it.
         at: u32,
     },
-    /// The expression was compiled for another kind of result than is evaluated.
+    /// The expression was compiled for another kind of result.
     Kind,
 }
 

@@ -1,8 +1,7 @@
 //! Evaluates a compiled expression.
 //!
-//! Promises to visit each part at most once, to recurse no deeper than [`crate::DEPTH_MAX`] and a few
-//! levels, to borrow attributes and literals instead of copying them, and to produce no string longer
-//! than [`STRING_BYTES_MAX`].
+//! Promises to visit each part at most once, to recurse little deeper than [`crate::DEPTH_MAX`], to borrow attributes
+//! and literals instead of copying them, and to produce no string longer than [`STRING_BYTES_MAX`].
 
 use crate::number::whole;
 use crate::program::{Bool, Double, If, Int, Number, Read, Search, Text, Value};
@@ -41,7 +40,7 @@ impl Bool {
     }
 }
 
-/// The first part that is `deciding` ends it; an error counts only if no part does.
+/// The first part that equals `deciding` decides; an error counts only if no part does.
 fn decide<I: Input>(parts: &[Bool], input: &I, deciding: bool) -> Result<bool, EvalError> {
     let mut result = Ok(!deciding);
     for part in parts {
@@ -74,7 +73,7 @@ impl Int {
             Self::FromDouble { at, of } => {
                 whole(of.eval(input)?).ok_or(EvalError::Overflow { at: *at })
             }
-            // A count is a whole number; the cast goes to the nearest end where it is none.
+            // A count is a whole number; if it is not, the cast saturates.
             Self::Counter(read) => Ok(read.eval(input)? as i64),
             Self::If(choice) => choice.choose(input)?.eval(input),
         }
@@ -137,7 +136,7 @@ fn join<'a, I: Input>(parts: &'a [Text], input: &'a I, at: u32) -> Result<Cow<'a
     Ok(Cow::Owned(joined))
 }
 
-/// Copies a borrowed text only if the change would change it.
+/// Copies a borrowed text only if the change affects it.
 fn change(
     text: Cow<'_, str>,
     at: u32,

@@ -1,27 +1,27 @@
-//! Parts of an expression that can fail on what a request says.
+//! Parts of an expression that can fail on values of a request.
 //!
-//! A text that must be a number may be none, and a divisor may be zero. A result that is too large needs
-//! such a text first. Strings that grow too long are left out: a client would have to send more than
+//! A text that must be a number may not be one, and a divisor may be zero. A result that is too large needs such a
+//! text first. Strings that become too long are left out: a client would have to send more than
 //! [`STRING_BYTES_MAX`](crate::STRING_BYTES_MAX) bytes, which the HTTP door refuses.
 
 use crate::program::{Arithmetic, Bool, Double, If, Int, Number, Program, Read, Text};
 use paceline_types::Name;
 
-/// A part of an expression that gives no value for some requests.
+/// A part of an expression that has no value for some requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hazard<'e> {
     /// How it fails.
     pub how: HazardKind,
     /// The function or operator that fails.
     pub function: &'static str,
-    /// The attributes on which that depends, each once.
+    /// The attributes that this depends on, each once.
     pub attributes: Vec<&'e Name>,
 }
 
 /// How a part of an expression can fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HazardKind {
-    /// A string that has to be a number may be none.
+    /// A string that has to be a number may not be one.
     NotANumber,
     /// A divisor may be zero.
     DivisionByZero,
@@ -38,7 +38,7 @@ pub(crate) fn hazards(program: &Program) -> Vec<Hazard<'_>> {
     found.hazards
 }
 
-/// What was met on a walk.
+/// The hazards found on a walk.
 #[derive(Default)]
 struct Found<'e> {
     attributes: Vec<&'e Name>,
@@ -52,7 +52,7 @@ impl<'e> Found<'e> {
         }
     }
 
-    /// Walks a part on which it depends whether the whole has a value.
+    /// Walks a part that decides whether the whole has a value.
     fn risk(&mut self, how: HazardKind, function: &'static str, part: &'e impl Part) {
         let mut within = Self::default();
         part.walk(&mut within);

@@ -1,7 +1,7 @@
-//! What stands between two brackets: the operators that still want their right side, and the depth.
+//! The content of one pair of brackets: the operators that still need their right side, and the depth.
 //!
-//! Owns precedence: an operator takes its sides when one that binds no tighter follows. Promises to know
-//! the depth of the tree before it is built, so that the parser can refuse one that nests too deeply.
+//! Owns precedence: an operator takes its sides when one that binds no tighter follows. Promises to know the depth of
+//! the tree before it is built, so that the parser can refuse a tree that nests too deeply.
 
 use crate::program::Arithmetic;
 use crate::tree::{Infix, Logic, Part, Tree, Word};
@@ -19,13 +19,13 @@ pub(crate) enum Bracket<'a> {
     List,
 }
 
-/// An operator that wants its right side, with what stands before it.
+/// An operator that needs its right side, with everything before it.
 pub(crate) enum Open<'a> {
     Not(usize),
     Negate(usize),
     Infix(Tree<'a>, Infix, usize),
     Logic(Tree<'a>, Logic, usize),
-    /// `test ?`, which wants its `:`.
+    /// `test ?`, which needs its `:`.
     Question(Tree<'a>, usize),
     /// `test ? yes :`.
     Choice([Tree<'a>; 2], usize),
@@ -46,10 +46,10 @@ pub(crate) enum Binding {
 /// One level of brackets.
 pub(crate) struct Level<'a> {
     pub bracket: Bracket<'a>,
-    /// Where the bracket stands.
+    /// The place of the bracket.
     pub start: usize,
     pub open: Vec<Open<'a>>,
-    /// What stands before the last `,`.
+    /// The elements before the last `,`.
     pub elements: Vec<Tree<'a>>,
     pub depth: Depth,
 }
@@ -60,7 +60,7 @@ impl<'a> Level<'a> {
         Self { bracket, start, open: Vec::new(), elements: Vec::new(), depth }
     }
 
-    /// Gives `value` to every operator before it that binds at least as tightly as `binding`.
+    /// Gives `value` to every preceding operator that binds at least as tightly as `binding`.
     pub fn reduce(&mut self, mut value: Tree<'a>, binding: Binding) -> Tree<'a> {
         while let Some(open) = self.open.pop_if(|open| open.binding() >= binding) {
             value = open.take(value);
@@ -68,7 +68,7 @@ impl<'a> Level<'a> {
         value
     }
 
-    /// Where a `?` stands that has no `:` yet. Asked only when all that binds tighter was reduced.
+    /// The place of a `?` that has no `:` yet. Called only when everything that binds tighter was reduced.
     pub fn question(&self) -> Option<usize> {
         match self.open.last() {
             Some(Open::Question(_, at)) => Some(*at),
@@ -129,7 +129,7 @@ impl Logic {
         }
     }
 
-    /// The parts of a chain of this operator; a tree of anything else is one part.
+    /// The parts of a chain of this operator; any other tree is one part.
     fn parts(self, tree: Tree<'_>) -> Vec<Tree<'_>> {
         match tree.part {
             Part::Logic(logic, parts) if logic == self => parts,
@@ -138,7 +138,7 @@ impl Logic {
     }
 }
 
-/// How deep the tree of a level will be at most.
+/// The largest depth of a level's tree.
 #[derive(Default)]
 pub(crate) struct Depth {
     /// `? :`, and one more if there is an `&&` or `||` (a chain of them is one part).

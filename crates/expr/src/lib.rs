@@ -1,9 +1,10 @@
 //! The expression language: compile, check, evaluate within bounds.
 //!
-//! Conditions, keys and weights are written in a subset of CEL. [`compile`] parses a text once, checks it against the table of attributes and turns it into a small typed tree;
-//! [`Expr`] evaluates that tree. Promises that a text which compiles has no type error left, that
-//! every compile error has its exact place, that evaluation takes a time bounded by the length of
-//! text and attributes, and that neither ever panics. Never loops, never calls back into the parser.
+//! Conditions, keys and weights are written in a subset of CEL. [`compile`] parses a text once, checks it against the
+//! table of attributes and turns it into a small typed tree; [`Expr`] evaluates that tree. Promises that a text which
+//! compiles has no type error left, that every compile error has its exact place, that the time of evaluation is
+//! bounded by the length of text and attributes, and that neither ever panics. Never loops, never calls back into the
+//! parser.
 //!
 //! | part | what there is |
 //! |---|---|
@@ -21,8 +22,8 @@
 //! on the other side does not matter: `1 / 0 > 0 || true` is true. The one extension: an int and a
 //! double may be compared with each other (`rate("a") > 100`); they are compared exactly.
 //!
-//! Not there: macros (`all`, `exists`, `map`, `filter`, `has`), `matches` (a rule's regex pattern does
-//! that), maps, messages, bytes, null, and `!!a` or `--a`.
+//! Not supported: macros (`all`, `exists`, `map`, `filter`, `has`), `matches` (a rule's regex pattern does that),
+//! maps, messages, bytes, null, and `!!a` or `--a`.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod call;
@@ -50,16 +51,16 @@ use program::Program;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// Brackets that may be open at once.
+/// The most brackets that may be open at once.
 pub const BRACKETS_MAX: usize = 32;
 
-/// Levels of an expression: brackets, operators in a row and `? :` in a row together.
+/// The most levels of an expression: brackets, operators in a row and `? :` in a row together.
 pub const DEPTH_MAX: usize = 64;
 
-/// Longest string that an expression may produce. Attributes it only reads may be longer.
+/// The longest string that an expression may produce. Attributes that it only reads may be longer.
 pub const STRING_BYTES_MAX: usize = 64 << 10;
 
-/// Highest weight; a higher result counts as this one, one below 1 as 1.
+/// The highest weight. A higher result counts as this one, a result below 1 as 1.
 pub const WEIGHT_MAX: u32 = 10_000;
 
 /// What an expression can name besides attributes.
@@ -72,14 +73,14 @@ pub trait Scope {
     fn names(&self) -> Vec<&str>;
 }
 
-/// What an expression is for, and so what it must give.
+/// The purpose of an expression, which decides the type of its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A bool.
     Condition,
-    /// A string; an int, double or bool is turned into one.
+    /// A string; an int, double or bool is converted to one.
     Key,
-    /// An int; what is out of 1 to [`WEIGHT_MAX`] counts as the nearer end.
+    /// An int; a value outside 1 to [`WEIGHT_MAX`] counts as the nearer bound.
     Weight,
 }
 
@@ -98,19 +99,19 @@ pub enum Counter {
     Waiting(PoolId),
 }
 
-/// What an expression is evaluated against.
+/// The input of an evaluation.
 pub trait Input {
-    /// The value of an attribute, `""` if it is missing. Never asked for the priority.
+    /// The value of an attribute, `""` if it is missing. Never called for the priority.
     fn attribute(&self, name: &Name) -> &str;
-    /// The request's priority so far.
+    /// The request's current priority.
     fn priority(&self) -> Priority;
-    /// The present value of a counter: of one key, or of the whole checkpoint or pool.
+    /// The current value of a counter: of one key, or of the whole checkpoint or pool.
     fn counter(&self, counter: Counter, key: Option<&str>) -> f64;
 }
 
 /// A compiled expression, cheap to clone.
 ///
-/// Two are equal when text and kind are; what their counters' names stood for is not compared.
+/// Two expressions are equal when text and kind are equal; the ids of their counters are not compared.
 #[derive(Clone, Debug)]
 pub struct Expr(Arc<Compiled>);
 
@@ -121,7 +122,7 @@ struct Compiled {
     reads: Reads,
 }
 
-/// What a program reads, each once, in the order it first occurs.
+/// What a program reads, each once, in the order of first occurrence.
 #[derive(Debug, Default)]
 struct Reads {
     attributes: Vec<Name>,
@@ -133,8 +134,8 @@ struct Reads {
 ///
 /// # Errors
 ///
-/// When the text is longer than [`limits::EXPRESSION_BYTES_MAX`], nests too deeply, is no expression
-/// of the language, has a type error or names what does not exist.
+/// When the text is longer than [`limits::EXPRESSION_BYTES_MAX`], nests too deeply, is not an expression of the
+/// language, has a type error or names something that does not exist.
 pub fn compile(text: &str, kind: Kind, scope: &dyn Scope) -> Result<Expr, CompileError> {
     if text.len() > limits::EXPRESSION_BYTES_MAX {
         let message =
@@ -155,7 +156,7 @@ impl Expr {
         &self.0.text
     }
 
-    /// What it is for.
+    /// Its purpose.
     #[must_use]
     pub fn kind(&self) -> Kind {
         match self.0.program {
@@ -169,7 +170,7 @@ impl Expr {
     ///
     /// # Errors
     ///
-    /// When evaluation fails, or this is no condition.
+    /// When evaluation fails, or this is not a condition.
     pub fn condition(&self, input: &impl Input) -> Result<bool, EvalError> {
         match &self.0.program {
             Program::Condition(program) => program.eval(input),
@@ -177,11 +178,11 @@ impl Expr {
         }
     }
 
-    /// The key. One that is just an attribute or a literal is borrowed.
+    /// The key. A key that is just an attribute or a literal is borrowed.
     ///
     /// # Errors
     ///
-    /// When evaluation fails, or this is no key.
+    /// When evaluation fails, or this is not a key.
     pub fn key<'a>(&'a self, input: &'a impl Input) -> Result<Cow<'a, str>, EvalError> {
         match &self.0.program {
             Program::Key(program) => program.eval(input),
@@ -193,7 +194,7 @@ impl Expr {
     ///
     /// # Errors
     ///
-    /// When evaluation fails, or this is no weight.
+    /// When evaluation fails, or this is not a weight.
     pub fn weight(&self, input: &impl Input) -> Result<u32, EvalError> {
         match &self.0.program {
             Program::Weight(program) => {
@@ -221,7 +222,7 @@ impl Expr {
         self.0.reads.counters.iter().map(|(counter, name)| (*counter, &**name))
     }
 
-    /// The parts of it that can fail on what a request says.
+    /// Its parts that can fail on values of a request.
     #[must_use]
     pub fn hazards(&self) -> Vec<Hazard<'_>> {
         hazard::hazards(&self.0.program)

@@ -1,12 +1,12 @@
 //! Literals: the values of numbers and strings, as CEL writes them.
 //!
-//! Owns escapes, quotes and the ranges of numbers. Only what [`crate::tokens`] took for a literal comes
-//! here, so that every string has a value and a number can only be too large.
+//! Owns escapes, quotes and the ranges of numbers. Its input is only what [`crate::tokens`] recognized as a literal,
+//! so every string has a value and a number can only be too large.
 
 use crate::tree::Part;
 
-/// The value of a number; `None` if it does not fit its type. Only an int or a double can be `negative`:
-/// the sign belongs to them, as the least int has no positive twin.
+/// The value of a number; `None` if it does not fit its type. Only an int or a double can be `negative`: the sign
+/// belongs to them, because the least int has no positive counterpart.
 pub(crate) fn number(text: &str, negative: bool) -> Option<Part<'static>> {
     let sign = if negative { "-" } else { "" };
     let digits = text.strip_suffix(['u', 'U']).unwrap_or(text);
@@ -47,7 +47,7 @@ pub(crate) fn quotes(text: &str) -> &'static str {
     all.into_iter().find(|quotes| text.starts_with(quotes)).unwrap_or("'")
 }
 
-/// Length and meaning of the escape that `text` begins with, if it is one and stands for a character.
+/// Length and meaning of the escape that `text` begins with, if it is valid and denotes a character.
 pub(crate) fn escape(text: &str) -> Option<(usize, char)> {
     let code = |from: usize, len: usize, radix: u32| {
         let digits = text.get(from..from + len).filter(|d| d.chars().all(|c| c.is_digit(radix)))?;

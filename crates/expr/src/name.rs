@@ -1,20 +1,20 @@
-//! Names: which attribute one stands for, and which one was perhaps meant.
+//! Names: the attribute that a name denotes, and a similar one that may have been intended.
 //!
-//! Owns the table of what an expression can name. Promises that a header is found whatever the case
-//! it is written in, and that looking for a similar name takes a bounded time.
+//! Owns the table of what an expression can name. Promises that a header is found in any case, and that the search
+//! for a similar name takes a bounded time.
 
 use paceline_types::{KNOWN, MAPS, Name, NameError};
 
-/// The map of all attributes, for those that have no name of their own.
+/// The map of all attributes, for those without a name of their own.
 pub(crate) const ANY: &str = "attr";
 
 /// The variable that is a number.
 pub(crate) const PRIORITY: &str = "priority";
 
-/// Names of more bytes than this are compared with nothing.
+/// Longer names are compared with nothing.
 const SIMILAR_BYTES_MAX: usize = 64;
 
-/// How many names are looked at for a similar one.
+/// How many names are searched for a similar one.
 const SIMILAR_NAMES_MAX: usize = 10_000;
 
 /// The well-known attribute with this name.
@@ -40,7 +40,7 @@ pub(crate) fn in_map(map: &str, index: &str) -> Result<Name, NameError> {
     if map == ANY { Name::parse(index) } else { Name::parse(&format!("{map}.{index}")) }
 }
 
-/// `; did you mean X`, if one of the names is much like `name`.
+/// `; did you mean X`, if one of the names is similar to `name`.
 pub(crate) fn similar<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> String {
     let near = names
         .into_iter()
@@ -50,7 +50,7 @@ pub(crate) fn similar<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) 
     near.map(|(_, other)| format!("; did you mean `{other}`")).unwrap_or_default()
 }
 
-/// How many letters differ, if that is one or at most a third, and not all. Case counts for nothing.
+/// How many letters differ, if that is one or at most a third, and not all. Case is ignored.
 fn distance(left: &str, right: &str) -> Option<usize> {
     let most = (left.len() / 3).max(1);
     let fits = left.len().abs_diff(right.len()) <= most && right.len() <= SIMILAR_BYTES_MAX;

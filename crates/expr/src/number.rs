@@ -1,7 +1,7 @@
 //! Numbers: checked arithmetic on ints, and exact comparison of ints with doubles.
 //!
-//! Promises that no operation wraps around, and that an int and a double compare as the numbers they
-//! are, also where a double cannot hold the int. A double that is no number equals nothing.
+//! Promises that no operation wraps around, and that an int and a double compare by their exact values, even if a
+//! double cannot represent the int. NaN equals nothing.
 
 use crate::EvalError;
 use crate::program::{Arithmetic, Compare, Value};
@@ -37,7 +37,7 @@ impl Arithmetic {
 }
 
 impl Compare {
-    /// Whether two values in this order fulfil the comparison; `None` is no order at all.
+    /// Whether two values in this order satisfy the comparison; `None` means unordered.
     pub fn holds(self, order: Option<Ordering>) -> bool {
         match self {
             Self::Equal => order == Some(Ordering::Equal),
@@ -78,7 +78,7 @@ fn order_mixed(int: i64, double: f64) -> Option<Ordering> {
     }
     match whole(double) {
         Some(whole) => {
-            // Where the whole parts are equal, the fraction decides: 2 < 2.5, -2 > -2.5.
+            // If the whole parts are equal, the fraction decides: 2 < 2.5, -2 > -2.5.
             let fraction = double - double.trunc();
             Some(int.cmp(&whole).then(0.0_f64.total_cmp(&(fraction + 0.0))))
         }

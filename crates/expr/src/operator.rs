@@ -182,7 +182,7 @@ fn number(node: Node) -> Result<Number, Node> {
     }
 }
 
-/// Joins two strings; one that is itself joined takes in the other.
+/// Joins two strings; one that is already a join is extended.
 fn join(left: Text, right: Text, at: u32) -> Text {
     let mut parts = match left {
         Text::Join { parts, .. } => parts.into_vec(),

@@ -1,16 +1,16 @@
 //! Parses the tokens of a text into a tree.
 //!
 //! One pass from left to right, with a stack of open brackets and one of waiting operators per bracket
-//! ([`crate::level`]), and without recursion. Refuses values and operators out of turn, brackets that do
-//! not match, expressions that nest too deeply, and what CEL has but this language has not. Promises a
-//! tree at most [`DEPTH_MAX`] deep, from at most [`BRACKETS_MAX`] brackets open at once.
+//! ([`crate::level`]), and without recursion. Refuses values and operators out of order, unmatched brackets,
+//! expressions that nest too deeply, and parts of CEL that this language does not have. Promises a tree at most
+//! [`DEPTH_MAX`] deep, from at most [`BRACKETS_MAX`] brackets open at once.
 
 use crate::level::{Binding, Bracket, Level, Open};
 use crate::tokens::{Kind, Token};
 use crate::tree::{Infix, Logic, Part, Tree, Word};
 use crate::{BRACKETS_MAX, CompileError, DEPTH_MAX, literal};
 
-/// Words that CEL keeps for itself.
+/// Words that CEL reserves.
 const RESERVED: [&str; 17] = [
     "as",
     "break",
@@ -63,8 +63,7 @@ type Step<'a> = Result<Expected<'a>, CompileError>;
 struct Parser<'a> {
     text: &'a str,
     levels: Vec<Level<'a>>,
-    /// The first number that does not fit its type. What is wrong with the order of tokens is reported
-    /// before it.
+    /// The first number that does not fit its type. An error in the order of tokens takes precedence.
     too_large: Option<Token<'a>>,
 }
 
@@ -96,7 +95,7 @@ impl<'a> Parser<'a> {
         Ok(Expected::Operator(leaf(token.start, part)))
     }
 
-    /// Whether a bracket may close where a value could stand: `f()`, `[]` or `[1,]`.
+    /// Whether a bracket may close where a value is allowed: `f()`, `[]` or `[1,]`.
     fn may_end_empty(&mut self, token: Token<'a>, before: &str) -> bool {
         match self.level().bracket {
             Bracket::Call { .. } => token.text == ")" && before == "(",
@@ -120,7 +119,7 @@ impl<'a> Parser<'a> {
         Expected::Operator(leaf(start, part))
     }
 
-    /// A second sign is refused: `!!a` and `--a` say nothing.
+    /// A second sign is refused: `!!a` and `--a` have no use.
     fn prefix(&mut self, token: Token<'a>) -> Step<'a> {
         let level = self.level();
         if let Some(Open::Not(_) | Open::Negate(_)) = level.open.last() {
@@ -268,7 +267,7 @@ impl<'a> Parser<'a> {
         Ok(self.close_level())
     }
 
-    /// Leaves the innermost level, which is complete.
+    /// Closes the innermost level, which is complete.
     fn close_level(&mut self) -> Expected<'a> {
         let Some(Level { bracket, start: at, mut elements, depth, .. }) = self.levels.pop() else {
             return Expected::Value;
@@ -302,7 +301,7 @@ impl<'a> Parser<'a> {
         Ok(Expected::Value)
     }
 
-    /// All that stands in the innermost level since its bracket or the last `,`.
+    /// Everything in the innermost level since its bracket or the last `,`.
     fn end_element(&mut self, value: Tree<'a>) -> Result<Tree<'a>, CompileError> {
         let level = self.level();
         let value = level.reduce(value, Binding::Any);

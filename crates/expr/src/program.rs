@@ -1,4 +1,4 @@
-//! What an expression compiles to: one tree per type, so that evaluation needs no type checks.
+//! The compiled form of an expression: one tree per type, so that evaluation needs no type checks.
 //!
 //! Owns the node types. Promises that every part which can fail knows its place (`at`) in the text.
 //! Evaluation is in [`crate::eval`].
@@ -6,7 +6,7 @@
 use crate::Counter;
 use paceline_types::Name;
 
-/// A whole expression, by what it is for.
+/// A whole expression, by its purpose.
 #[derive(Debug)]
 pub(crate) enum Program {
     Condition(Bool),
@@ -119,7 +119,7 @@ pub(crate) enum Arithmetic {
     Remainder,
 }
 
-/// What to look for in a string.
+/// The kind of search in a string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Search {
     Start,

@@ -1,4 +1,4 @@
-//! Tests of the whole crate: what expressions mean, where errors are, and what bounds hold.
+//! Tests of the whole crate: the meaning of expressions, the places of errors, and the bounds.
 
 mod bounds;
 mod manual;
@@ -84,7 +84,7 @@ pub fn request() -> Request {
     Request { attributes, priority: -5 }
 }
 
-/// Compiles a text that must be right.
+/// Compiles a valid text.
 pub fn good(text: &str, kind: Kind) -> Expr {
     compile(text, kind, &Names).unwrap_or_else(|error| panic!("{text}: {error}"))
 }

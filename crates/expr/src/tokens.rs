@@ -1,15 +1,15 @@
 //! Splits a text into tokens.
 //!
-//! Owns the shape of names, numbers and strings. It is that of CEL but for one thing: after a map and a
-//! dot a name may contain `-`, as in `header.x-user`. An entry of a map is a string, and nothing can be
-//! subtracted from that. Never decodes a literal: [`crate::literal`] does.
+//! Owns the form of names, numbers and strings. It is that of CEL with one exception: after a map and a dot, a name
+//! may contain `-`, as in `header.x-user`. An entry of a map is a string, and nothing can be subtracted from a
+//! string. Never decodes a literal: [`crate::literal`] does.
 
 use crate::{CompileError, literal, name};
 
 /// What a token is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A name that is no keyword.
+    /// A name that is not a keyword.
     Name,
     /// `true`, `false` or `null`.
     Keyword,
@@ -27,7 +27,7 @@ pub(crate) struct Token<'a> {
     pub text: &'a str,
 }
 
-/// Longer signs stand before their beginnings.
+/// Longer signs are before their prefixes.
 const SIGNS: [&str; 22] = [
     "==", "!=", "<=", ">=", "&&", "||", "<", ">", "[", "]", "(", ")", ".", ",", "-", "!", "?", ":",
     "+", "*", "/", "%",
@@ -116,7 +116,7 @@ fn word(text: &str, start: usize) -> Result<(Kind, usize), CompileError> {
     Ok((kind, len))
 }
 
-/// Kind and length of the name of a map's entry, if it has a `-` in it.
+/// Kind and length of the name of a map's entry, if it contains a `-`.
 fn entry(left: &str) -> Option<(Kind, usize)> {
     let part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     let word = left.get(..count(left, part))?.trim_end_matches('-');

@@ -1,16 +1,16 @@
 //! The syntax tree of an expression.
 //!
-//! Owns its shape: what was written, and where. It knows no types and no names: [`crate::check`] gives
-//! them a meaning. The parser bounds its depth by [`DEPTH_MAX`](crate::DEPTH_MAX), so walking it may recurse.
+//! Owns its structure: the parts of the text, and their places. It has no types and resolves no names:
+//! [`crate::check`] does. The parser bounds its depth by [`DEPTH_MAX`](crate::DEPTH_MAX), so walking it may recurse.
 
 use crate::program::{Arithmetic, Compare};
 
 /// A part of an expression. Places count bytes.
 #[derive(Debug)]
 pub(crate) struct Tree<'a> {
-    /// Where its first token stands, but for brackets around it.
+    /// The place of its first token, without brackets around it.
     pub start: usize,
-    /// Where its own sign stands: the operator, or the opening bracket of a call.
+    /// The place of its own sign: the operator, or the opening bracket of a call.
     pub at: usize,
     pub part: Part<'a>,
 }
@@ -45,14 +45,14 @@ pub(crate) enum Part<'a> {
     Choice(Box<[Tree<'a>; 3]>),
 }
 
-/// A name and where it stands.
+/// A name and its place.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Word<'a> {
     pub text: &'a str,
     pub start: usize,
 }
 
-/// An operator between two sides, but for logic.
+/// An operator between two sides, except for logic.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Infix {
     Compare(Compare),
@@ -67,7 +67,7 @@ pub(crate) enum Logic {
 }
 
 impl Infix {
-    /// The operator that is written like this.
+    /// The operator with this sign.
     pub fn named(sign: &str) -> Option<Self> {
         Some(match sign {
             "==" => Self::Compare(Compare::Equal),

@@ -26,15 +26,15 @@ const WAITING_MAX: usize = 10_000;
 /// Bytes of records that are kept while the disk refuses them.
 const KEPT_BYTES_MAX: usize = 8 << 20;
 
-/// How long to wait before the disk is tried again, if no record comes.
+/// How long to wait before trying the disk again, if no record arrives.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Rows of one transaction that a record names; of more it tells the number.
+/// Rows of one transaction that a record names; further rows are only counted.
 const ROWS_MAX: usize = 100;
 
 /// Where changes are recorded.
 pub struct Audit {
-    /// None when it is closed.
+    /// `None` when it is closed.
     sender: Mutex<Option<SyncSender<Vec<u8>>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -44,7 +44,7 @@ impl Audit {
     ///
     /// # Errors
     ///
-    /// When the file or the thread cannot be had.
+    /// When the file cannot be opened or the thread cannot be started.
     pub fn open(path: &Path) -> io::Result<Self> {
         let mut writer = Writer::new(open(path)?);
         if is_torn(&writer.file)? {
@@ -58,7 +58,7 @@ impl Audit {
         Ok(Self { sender: Mutex::new(Some(sender)), thread: Mutex::new(Some(thread)) })
     }
 
-    /// Records nothing.
+    /// An audit log that records nothing.
     pub(crate) fn nowhere() -> Self {
         Self { sender: Mutex::default(), thread: Mutex::default() }
     }
@@ -111,12 +111,12 @@ impl Audit {
     fn pass(&self, line: Vec<u8>) {
         let sender = self.sender.lock().unwrap_or_else(crate::broken).clone();
         if let Some(sender) = sender {
-            // The thread ends only when all senders are gone.
+            // The thread ends only when all senders are dropped.
             let _ = sender.send(line);
         }
     }
 
-    /// Writes what is left and ends.
+    /// Writes the remaining records and ends the thread.
     pub(crate) fn close(&self) {
         drop(self.sender.lock().unwrap_or_else(crate::broken).take());
         let thread = self.thread.lock().unwrap_or_else(crate::broken).take();
@@ -156,7 +156,7 @@ fn write_change(schema: &Schema, change: &RowChange, line: &mut Vec<u8>) {
     line.push(b'}');
 }
 
-/// The operation that changes a row so.
+/// The operation that makes this change.
 pub(crate) fn op_of(change: &RowChange) -> &'static str {
     match (&change.old, &change.new) {
         (None, _) => "insert",
@@ -177,7 +177,7 @@ pub(crate) fn row_title(schema: &Schema, change: &RowChange) -> String {
     }
 }
 
-/// Whether the last line has no end, because an earlier run was killed while the disk was full.
+/// Whether the last line is incomplete, because an earlier run was killed while the disk was full.
 fn is_torn(file: &File) -> io::Result<bool> {
     let mut last = [0];
     match file.metadata()?.len().checked_sub(1) {
@@ -186,7 +186,7 @@ fn is_torn(file: &File) -> io::Result<bool> {
     }
 }
 
-/// What asks the thread to open the file anew, in the place of a line.
+/// Sent instead of a line, asks the thread to reopen the file.
 const REOPEN: Vec<u8> = Vec::new();
 
 fn open(path: &Path) -> io::Result<File> {
@@ -194,7 +194,7 @@ fn open(path: &Path) -> io::Result<File> {
 }
 
 fn reopen(writer: &mut Writer<File>, path: &Path) {
-    // What came before belongs to the old file.
+    // Records from before the reopening belong to the old file.
     writer.write();
     match open(path) {
         Ok(file) => writer.file = file,
@@ -231,12 +231,12 @@ fn write_all(mut writer: Writer<File>, path: &Path, receiver: &Receiver<Vec<u8>>
     }
 }
 
-/// Writes lines, and keeps what is refused.
+/// Writes lines, and keeps those that the disk refuses.
 struct Writer<F> {
     file: F,
-    /// What is not written. It may begin in the middle of a line, of which the file has the rest.
+    /// Lines that are not written. The first may be the rest of a line whose beginning is in the file.
     lines: Vec<u8>,
-    /// Records that came when no more could be kept.
+    /// Records that arrived when no more could be kept.
     left_out: u64,
     /// Whether the last try failed.
     is_failing: bool,
@@ -247,7 +247,7 @@ impl<F: Write> Writer<F> {
         Self { file, lines: vec![], left_out: 0, is_failing: false }
     }
 
-    /// One more record, to be written next.
+    /// Adds a record, to be written next.
     fn add(&mut self, line: &[u8]) {
         let fits = self.left_out == 0 && self.lines.len() + line.len() <= KEPT_BYTES_MAX;
         match fits || !self.is_failing {
@@ -291,7 +291,7 @@ impl<F: Write> Writer<F> {
         Ok(())
     }
 
-    /// Records that are not written.
+    /// The number of records that are not written.
     fn count(&self) -> u64 {
         let kept = self.lines.iter().filter(|byte| **byte == b'\n').count();
         self.left_out.saturating_add(kept as u64)
@@ -303,7 +303,7 @@ mod tests {
     use super::{Audit, KEPT_BYTES_MAX, Writer};
     use std::io;
 
-    /// A disk with room for so many bytes.
+    /// A disk with room for `room` bytes.
     struct Disk {
         written: Vec<u8>,
         room: usize,
@@ -325,8 +325,8 @@ mod tests {
         }
     }
 
-    /// A1: what a full disk refuses is written when there is room, whole and in order; of what is too much to be
-    /// kept, the number is.
+    /// A1: records that a full disk refuses are written when there is room, whole and in order. Records beyond
+    /// the bound are counted.
     #[test]
     fn records_that_a_full_disk_refuses_are_kept_a1() {
         const LINE: &[u8] = b"{\"what\":\"steal\"}\n";

@@ -10,13 +10,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use tokio::runtime::{Handle, RuntimeFlavor};
 
-/// Work that takes this long waits for something.
+/// Work that takes longer than this is assumed to wait for the disk.
 pub(crate) const LONG: Duration = Duration::from_millis(10);
 
-/// Who may do brief work. Dropping it ends the thread.
+/// Gives leave to do brief work. Dropping it ends the watching thread.
 pub(crate) struct Briefs {
     shared: Arc<Shared>,
-    /// How many may at a time.
+    /// The most pieces of brief work at a time.
     most: usize,
 }
 
@@ -43,12 +43,12 @@ struct Work {
 
 /// Leave to do brief work, until it is dropped.
 pub(crate) struct Brief<'a> {
-    /// Its number, if it is looked after.
+    /// Its number, if it is watched.
     counted: Option<(&'a Shared, u64)>,
 }
 
 impl Briefs {
-    /// Leaves one worker of this runtime to others.
+    /// Leaves at least one worker of this runtime free.
     pub(crate) fn new(runtime: &Handle) -> Self {
         if runtime.runtime_flavor() == RuntimeFlavor::CurrentThread {
             // There is no other worker.
@@ -72,7 +72,7 @@ impl Briefs {
         Self { shared: Arc::default(), most: usize::MAX }
     }
 
-    /// Begins brief work; none if it must be done elsewhere.
+    /// Begins brief work; `None` if it must be done elsewhere.
     pub(crate) fn begin(&self) -> Option<Brief<'_>> {
         if self.most == usize::MAX {
             return Some(Brief { counted: None });
@@ -126,7 +126,7 @@ impl Shared {
             let mut waits = quick.filter(|work| work.since.elapsed() >= LONG).peekable();
             if waits.peek().is_some() {
                 waits.for_each(|work| work.is_long = true);
-                // A worker that is woken for a task waits for the sockets when that is done.
+                // A worker that is woken for a task polls the sockets when the task is done.
                 drop(runtime.spawn(async {}));
             }
         }

@@ -18,27 +18,27 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
-/// What all connections may keep together.
+/// The memory that all connections may use together.
 #[derive(Debug)]
 pub(crate) struct Whole {
     bytes_max: usize,
     used: AtomicUsize,
-    /// What each peer has, while it has connections.
+    /// The budget of each peer that has connections.
     peers: Mutex<BTreeMap<Option<Peer>, Weak<Budget>>>,
 }
 
-/// What the connections of one peer may keep together.
+/// The memory that the connections of one peer may use together.
 #[derive(Debug)]
 pub struct Budget {
     whole: Arc<Whole>,
     used: AtomicUsize,
-    /// What it may have of the whole.
+    /// The most that this peer may use of the whole.
     bytes_max: usize,
-    /// What all may have before this one may have no more.
+    /// This peer may use no more once all peers together use this much.
     open: usize,
-    /// What it may have whatever the others have.
+    /// What this peer may use whatever the others use.
     kept: usize,
-    /// What one of its connections may have.
+    /// The most that one of its connections may use.
     share_max: usize,
 }
 
@@ -53,9 +53,9 @@ impl Whole {
         Self { bytes_max, used: AtomicUsize::new(0), peers: Mutex::default() }
     }
 
-    /// What `peer` may have; sessions without one have one budget together.
+    /// The budget of `peer`. Sessions without a peer share one.
     pub(crate) fn budget(self: &Arc<Self>, peer: Option<Peer>) -> Arc<Budget> {
-        // Users without a role are no better off if they are many.
+        // All users without a role share one budget, however many they are.
         let peer = match peer {
             Some(Peer::Stranger(_)) => Some(Peer::Stranger(0)),
             other => other,
@@ -93,7 +93,7 @@ impl Whole {
 }
 
 impl Budget {
-    /// What one connection may keep now, if it may keep `most` when it is alone.
+    /// What one connection may use now; `most` is what it may use when it is alone.
     #[must_use]
     pub fn share(&self, most: usize) -> usize {
         let (used, all) = (self.used(), self.whole.used());
@@ -102,19 +102,19 @@ impl Budget {
         (left / 4).max(SHARE_BYTES_MIN).min(most).min(self.share_max)
     }
 
-    /// What the connections of this peer keep.
+    /// What the connections of this peer use.
     #[must_use]
     pub fn used(&self) -> usize {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Whether the peer keeps more than it may, or all do.
+    /// Whether this peer, or all peers together, use more than they may.
     #[must_use]
     pub fn is_spent(&self) -> bool {
         self.is_more_than(1)
     }
 
-    /// Whether so much is kept that there is no room for a client either that had read everything.
+    /// Whether so much is used that there is no room even for a client that had read everything.
     #[must_use]
     pub fn is_exceeded(&self) -> bool {
         self.is_more_than(2)
@@ -125,7 +125,7 @@ impl Budget {
         used > times * self.kept && (used > times * self.bytes_max || all > times * self.open)
     }
 
-    /// A part of it, of no bytes yet.
+    /// A part of this budget, of zero bytes at first.
     #[must_use]
     pub fn part(self: &Arc<Self>) -> Part {
         Part { budget: Arc::clone(self), bytes: 0 }
@@ -140,7 +140,7 @@ pub struct Part {
 }
 
 impl Part {
-    /// From now on it is of so many bytes.
+    /// Sets the number of bytes that count.
     pub fn set(&mut self, bytes: usize) {
         for used in [&self.budget.used, &self.budget.whole.used] {
             match bytes.checked_sub(self.bytes) {
@@ -152,13 +152,13 @@ impl Part {
         self.bytes = bytes;
     }
 
-    /// How many bytes it is of.
+    /// The number of bytes that count.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// What it is a part of.
+    /// The budget that it counts in.
     #[must_use]
     pub fn budget(&self) -> &Arc<Budget> {
         &self.budget
@@ -179,7 +179,7 @@ mod tests {
     const ALL: usize = 1 << 30;
     const ALONE: usize = 16 << 20;
 
-    /// Parts of a budget that are as large as they may be.
+    /// Parts of a budget, each as large as allowed.
     fn greedy(budget: &Arc<Budget>, count: usize) -> Vec<Part> {
         let part = |_| {
             let mut part = budget.part();
@@ -218,7 +218,8 @@ mod tests {
         assert!(!budget.is_spent());
     }
 
-    /// However many connections a peer has, others have room; and if many peers have all, root has.
+    /// However many connections a peer has, other peers have room. If many peers use everything, root still has
+    /// room.
     #[test]
     fn no_peer_has_all_d1() {
         let whole = Arc::new(Whole::of(ALL));

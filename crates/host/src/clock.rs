@@ -1,7 +1,7 @@
 //! The one place that reads the clocks and the random source.
 //!
-//! The daemon's clock is the machine's. A simulator passes a clock of its own making ([`MadeClock`]), and
-//! then the dates, the sleeping and the random numbers of the whole host are that clock's.
+//! The daemon uses the machine's clocks. A simulator passes a clock of its own ([`MadeClock`]), which then
+//! provides the dates, the sleeps and the random numbers of the whole host.
 
 use crate::made::MadeClock;
 use paceline_types::{Span, Time, UuidSource, civil};
@@ -9,7 +9,7 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// A monotonic clock that starts when it is made.
+/// A monotonic clock that starts when it is created.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     start: Instant,
@@ -58,7 +58,7 @@ impl Clock {
     ///
     /// # Errors
     ///
-    /// When the system gives none, with the reason.
+    /// When the system's random source fails, with the reason.
     pub(crate) fn fill_random(&self, bytes: &mut [u8]) -> Result<(), String> {
         match self.made {
             None => getrandom::fill(bytes).map_err(|error| error.to_string()),
@@ -86,7 +86,7 @@ impl Clock {
         self.sleep_until(self.now().plus(span)).await;
     }
 
-    /// Does `work`; none if it is not done at `time`.
+    /// Runs `work`; `None` if it has not finished at `time`.
     pub async fn timeout_at<T>(self, time: Time, work: impl Future<Output = T>) -> Option<T> {
         let (mut work, mut sleep) = (pin!(work), pin!(self.sleep_until(time)));
         std::future::poll_fn(|cx| match work.as_mut().poll(cx) {
@@ -96,7 +96,7 @@ impl Clock {
         .await
     }
 
-    /// Whether a simulator made it.
+    /// Whether a simulator provides it.
     pub(crate) const fn is_made(&self) -> bool {
         self.made.is_some()
     }
@@ -118,13 +118,18 @@ fn since_1970() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
+/// Microseconds since 1970.
+pub(crate) fn wall_us() -> u64 {
+    u64::try_from(since_1970().as_micros()).unwrap_or(u64::MAX)
+}
+
 /// Milliseconds since 1970.
 #[must_use]
 pub fn wall_ms() -> u64 {
     u64::try_from(since_1970().as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Milliseconds since 1970 as RFC 3339 writes a time, in UTC.
+/// Milliseconds since 1970 as an RFC 3339 time in UTC.
 #[must_use]
 pub fn rfc3339(ms: u64) -> String {
     let (days, rest) = (ms / 86_400_000, ms % 86_400_000);
@@ -139,7 +144,7 @@ pub fn rfc3339(ms: u64) -> String {
 pub fn uuid_source() -> UuidSource {
     let mut bytes = [0u8; 32];
     if getrandom::fill(&mut bytes).is_err() {
-        // Without the system's random source the clock and the process tell runs apart.
+        // Without the system's random source, the clock and the process id make the seed differ between runs.
         let seed = wall_ms() ^ (u64::from(std::process::id()) << 40);
         return UuidSource::from_number(seed);
     }

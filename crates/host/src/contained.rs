@@ -40,7 +40,7 @@ pub fn end_with_panics() {
     }));
 }
 
-/// Runs the task of one connection, which a panic ends.
+/// Runs the task of one connection. A panic ends only this task.
 ///
 /// # Errors
 ///
@@ -58,19 +58,25 @@ pub async fn contained<T>(task: impl Future<Output = T>) -> Result<T, Panicked> 
     .await
 }
 
-/// Does work that others wait for and that would not be repeated: there a panic ends the process.
+/// Does work for one connection on a thread that works for others too. A panic ends only this work.
+pub(crate) fn contained_work<T>(work: impl FnOnce() -> T) -> Result<T, Panicked> {
+    let _scope = Scope::begin(true);
+    std::panic::catch_unwind(AssertUnwindSafe(work)).map_err(|_| Panicked)
+}
+
+/// Does work that others wait for and that would not be repeated: here a panic ends the process.
 pub(crate) fn for_all<T>(work: impl FnOnce() -> T) -> T {
     let _scope = Scope::begin(false);
     work()
 }
 
-/// Ends the process, because shared state is not whole: a thread panicked while it changed it.
+/// Ends the process, because shared state is inconsistent: a thread panicked while changing it.
 pub fn broken<T>(_: PoisonError<T>) -> T {
     tracing::error!("a panic while shared state was locked; the daemon exits");
     std::process::abort()
 }
 
-/// Says for a while whether panics are contained.
+/// Sets whether panics are contained, until it is dropped.
 struct Scope {
     before: bool,
 }
@@ -94,14 +100,14 @@ mod tests {
     use std::process::{Command, ExitStatus};
     use std::sync::{Arc, Mutex};
 
-    /// Says which of [`strike`]'s faults a process of its own shall plant.
+    /// The environment variable that names the fault which [`strike`] plants in a separate process.
     const FAULT: &str = "PACELINE_TEST_FAULT";
 
     fn run(task: impl Future<Output = ()>) -> Result<(), Panicked> {
         tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(contained(task))
     }
 
-    /// Does nothing but in a process that [`ends`] started.
+    /// Does nothing except in a process that [`ends`] started.
     #[test]
     fn strike() {
         let Ok(fault) = std::env::var(FAULT) else { return };

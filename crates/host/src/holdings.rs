@@ -1,4 +1,4 @@
-//! Memory that clients have the daemon keep until they release it: monitors, and transactions that wait.
+//! Memory that the daemon keeps for clients until they release it: monitors, and waiting transactions.
 //!
 //! Promises that no connection, no user and no address takes all of it, and that the last tenth is reserved for root
 //! and the user who runs the daemon (promise D1). Dropping a [`Holding`] releases what it took.
@@ -7,7 +7,7 @@ use crate::database::shares::{Bound, Full, Holder, Shares};
 use paceline_types::limits::{HOLDINGS_BYTES_MAX, SESSION_BYTES_MAX};
 use std::sync::{Arc, Mutex};
 
-/// What there is.
+/// The bounds.
 const BOUND: Bound = Bound {
     connection: SESSION_BYTES_MAX as u64,
     peer: HOLDINGS_BYTES_MAX as u64 / 4,
@@ -15,11 +15,11 @@ const BOUND: Bound = Bound {
     kept: HOLDINGS_BYTES_MAX as u64 / 10,
 };
 
-/// What all clients hold.
+/// The memory that all clients hold.
 #[derive(Clone, Debug)]
 pub(crate) struct Holdings(Arc<Mutex<Shares>>);
 
-/// What one monitor or transaction takes of it.
+/// The memory of one monitor or transaction.
 #[derive(Debug)]
 pub(crate) struct Holding {
     of: Holdings,
@@ -34,7 +34,7 @@ impl Default for Holdings {
 }
 
 impl Holdings {
-    /// Takes so many bytes, unless that is more than a bound allows.
+    /// Takes `bytes` bytes, unless that is more than a bound allows.
     pub(crate) fn take(&self, holder: Holder, bytes: usize) -> Result<Holding, Full> {
         let bytes = bytes as u64;
         crate::sync::lock(&self.0).take(holder, bytes)?;

@@ -1,8 +1,8 @@
 //! Threads for work that may wait for the disk.
 //!
-//! A job runs on an idle thread, or else on a new one. The first thread exists from start to end: if the system gives
-//! no other one, jobs wait for it and none is lost (D4). So no job may wait for another one. The other threads end
-//! after [`IDLE_MAX`] without a job.
+//! A job runs on an idle thread, or else on a new one. The first thread exists from start to end: if the system
+//! refuses further threads, jobs wait for it and none is lost (D4). So no job may wait for another one. The
+//! other threads end after [`IDLE_MAX`] without a job.
 
 use crate::tasks::Job;
 use std::collections::VecDeque;
@@ -14,7 +14,7 @@ use tokio::runtime::Handle;
 /// How long a thread waits for its next job.
 const IDLE_MAX: Duration = Duration::from_secs(10);
 
-/// Most threads at a time.
+/// The most threads at a time.
 const THREADS_MAX: usize = 512;
 
 /// Starts a thread that runs this.
@@ -37,9 +37,9 @@ struct Shared {
 struct JobQueue {
     queue: VecDeque<Job>,
     threads: usize,
-    /// How many threads wait for a job, those included that are woken for one.
+    /// How many threads wait for a job, including those that are woken for one.
     idle: usize,
-    /// Whether the system gave no thread when one was last wanted.
+    /// Whether the system refused the last thread that was requested.
     is_short: bool,
     is_closed: bool,
 }
@@ -49,7 +49,7 @@ fn start(work: Box<dyn FnOnce() + Send>) -> io::Result<()> {
 }
 
 impl Jobs {
-    /// Begins with one thread.
+    /// Starts with one thread.
     pub(crate) fn new(runtime: Handle) -> Self {
         Self::starting(runtime, start)
     }
@@ -143,7 +143,7 @@ mod tests {
         static STARTED: Cell<usize> = const { Cell::new(0) };
     }
 
-    /// D4: jobs for which there is no thread wait for one that there is; none is lost, and nothing panics.
+    /// D4: jobs for which no thread can be started wait for an existing one; none is lost, and nothing panics.
     #[test]
     fn jobs_wait_when_no_thread_can_be_started_d4() {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();

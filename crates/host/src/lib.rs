@@ -10,6 +10,7 @@
 
 mod access;
 mod audit;
+mod beside;
 mod brief;
 mod budget;
 mod clock;
@@ -26,6 +27,7 @@ mod outbox;
 pub mod own;
 mod places;
 pub mod registry;
+mod ring;
 mod session;
 mod socket;
 mod sync;
@@ -33,7 +35,8 @@ mod system;
 mod tasks;
 mod update;
 
-pub use access::{Access, Granted, REFUSED};
+pub use access::{Access, Granted, REFUSED, system_users};
+pub use beside::Beside;
 pub use budget::{Budget, Part};
 pub use clock::{Clock, rfc3339, uuid_source, wall_ms};
 pub use contained::{Panicked, broken, contained, end_with_panics};
@@ -42,13 +45,13 @@ pub use control::{
     Waiting,
 };
 pub use database::{
-    Author, Hosted, Loaded, OpenDatabaseError, Restored, WatchRequest, aside, create_file,
-    load_file, replace, restore,
+    Author, Hosted, Loaded, OpenDatabaseError, Restored, SoundPart, WatchRequest, aside,
+    create_file, load_file, load_sound_part, replace, restore,
 };
 pub use http::{DoorProblem, DoorState, HttpPart, Tally};
 pub use kept::{
-    Ended, Keeper, KeptLock, KeptPermit, KeptSession, Machine, Process, Processes, RealProcesses,
-    TakenOver, UNSYNCED_LEASE_MAX,
+    Ended, Keeper, KeptLock, KeptPermit, KeptSession, Machine, PlaceHash, Process, Processes,
+    RealProcesses, TakenOver, UNSYNCED_LEASE_MAX,
 };
 pub use locking::{LockAnswer, LockChange, LockNotice, LockOperation, LockShown, Locking};
 pub use made::MadeClock;
@@ -64,14 +67,15 @@ pub use paceline_journal::{Mode, OpenError};
 pub use paceline_locks::{LockError, SessionId};
 pub use paceline_model::FIRST_TOKEN;
 pub use places::{Capacity, Full, Peer, Place, Places};
+pub use ring::Ring;
 pub use session::{MonitorRecord, Session};
-pub use socket::{SOCKET_MODE, bind_unix, closed, left, watch_peer};
+pub use socket::{SOCKET_MODE, bind_unix, closed, has_left, left, watch_peer};
 #[cfg(feature = "simulated")]
 pub use sync::simulated::{Yield, yield_at_locks};
 pub use system::System;
 pub use tasks::{Executor, Job, Task, Tasks};
 
-/// What rules and checkpoints say in the words of their rooms, for doors that show or read it.
+/// The types of rules and checkpoints, for doors that show or parse them.
 pub mod words {
     pub use paceline_checkpoints::Outlook;
     pub use paceline_rules::{
@@ -95,12 +99,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use tokio::runtime::Handle;
 
-/// What holds for all databases.
+/// Settings for all databases.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Policy {
     /// Nothing may be changed or locked.
     pub read_only: bool,
-    /// Every transaction is synced before it is answered, as if it asked for that.
+    /// Every transaction is synced before it is answered, as if it were durable.
     pub durable: bool,
     /// The daemon's own database is listed although other databases are served.
     pub list_own: bool,
@@ -119,14 +123,14 @@ pub struct Host {
     system: System,
     next_session: AtomicU64,
     memory: session::Memory,
+    beside: Arc<Beside>,
     policy: Policy,
-    /// Tells this run of the server from others.
+    /// Distinguishes this run of the server from others.
     pub server_id: Uuid,
 }
 
 impl Host {
-    /// A host that serves nothing yet but tells so: the database `_Server` is there. Journals are
-    /// files of `disk`.
+    /// A host that serves only the database `_Server`, which lists the others. Journals are files of `disk`.
     pub fn new(
         runtime: Handle,
         disk: Arc<dyn Disk>,
@@ -135,7 +139,7 @@ impl Host {
         Self::on(System::real(runtime, disk), policy)
     }
 
-    /// The same on a machine of the caller's.
+    /// The same on a machine that the caller provides.
     pub fn on(system: System, policy: Policy) -> Result<Arc<Self>, OpenDatabaseError> {
         let (clock, ledger) = (system.clock, Arc::new(Ledger::default()));
         let locking = Arc::new(Locking::new(Arc::clone(&ledger), clock, system.tasks.clone()));
@@ -154,6 +158,7 @@ impl Host {
             keeper: OnceLock::new(),
             next_session: AtomicU64::new(1),
             memory: session::Memory::default(),
+            beside: Arc::new(Beside::new(system.tasks.clone())),
             policy,
             server_id: clock.uuid_source().next_uuid(),
             system,
@@ -173,12 +178,12 @@ impl Host {
         Ok(hosted)
     }
 
-    /// Serves Paceline's own database in file `path`, creating it if need be, and takes up the
-    /// fencing numbers of the locks. Must not be called from a task of the runtime.
+    /// Serves Paceline's own database in file `path`, creating it if necessary, and continues the fencing
+    /// numbers of the locks. Must not be called from a task of the runtime.
     pub fn open_own(&self, path: &Path) -> Result<(), OpenDatabaseError> {
         let schema = own::schema().map_err(OpenDatabaseError::Schema)?;
         if self.policy.read_only {
-            // Nothing can be locked on a server that only reads, so nothing is kept either.
+            // Nothing can be locked on a read-only server, so nothing is kept either.
             let database = Database::new(Arc::new(schema), self.system.clock.uuid_source());
             self.add(database, Storage::Memory)?;
             return Ok(());
@@ -231,7 +236,7 @@ impl Host {
         Ok(hosted)
     }
 
-    /// Tells in `_Server` which databases are served, and with which schemas.
+    /// Updates in `_Server` which databases are served, and with which schemas.
     fn announce(&self) {
         let Some(server) = self.database(own::SERVER_DATABASE) else { return };
         let one = |atom: Atom| Datum::One(atom);
@@ -280,7 +285,7 @@ impl Host {
     }
 
     /// The databases that clients are shown, by name. A client that looks for the only database besides
-    /// `_Server` must find the one that it is for, so the daemon's own is left out where others are served.
+    /// `_Server` must find the right one, so the daemon's own is left out if others are served.
     #[must_use]
     pub fn listed(&self) -> Vec<Arc<Hosted>> {
         let mut databases = self.databases();
@@ -292,10 +297,16 @@ impl Host {
         databases
     }
 
-    /// What holds for all databases.
+    /// The settings for all databases.
     #[must_use]
     pub fn policy(&self) -> Policy {
         self.policy
+    }
+
+    /// Where long work of connections is done.
+    #[must_use]
+    pub fn beside(&self) -> &Arc<Beside> {
+        &self.beside
     }
 
     /// The locks.
@@ -310,39 +321,42 @@ impl Host {
         &self.control
     }
 
-    /// What keeps sessions and permits for the next run; none if nothing is kept.
+    /// Keeps sessions and permits for the next run; `None` if nothing is kept.
     #[must_use]
     pub fn keeper(&self) -> Option<&Arc<Keeper>> {
         self.keeper.get()
     }
 
-    /// Service is about to end: what clients hold now stays theirs in the next run.
+    /// Prepares the shutdown: what clients hold now stays theirs in the next run.
     pub fn retire(&self) {
-        // From here on nothing may be granted that a client holds in the next run.
+        // From here on nothing may be granted that a client would hold in the next run.
         self.control.stop();
         self.locking.stop();
         if let Some(keeper) = self.keeper.get().filter(|keeper| keeper.close()) {
             self.control.number_no_more();
             self.locking.number_no_more();
+            let mut waiters = self.control.take_left();
+            waiters.extend(self.locking.take_left());
+            keeper.leave_waiters(waiters);
             keeper.unmark();
         }
     }
 
-    /// Whether service is about to end.
+    /// Whether the shutdown has been prepared.
     #[must_use]
     pub fn is_retired(&self) -> bool {
         self.keeper.get().is_some_and(|keeper| !keeper.is_open())
     }
 
-    /// The doors are open: what clients give back, or lose, is given back from now on. Until then a start
-    /// that fails leaves everything as it was.
+    /// Called when the doors are open: from now on what clients release or lose is deleted on disk. Before
+    /// that, a failed start leaves everything as it was.
     pub fn open_for_service(&self) {
         if let Some(keeper) = self.keeper.get() {
             keeper.open();
         }
     }
 
-    /// Who may do what, and the check.
+    /// The roles, and the check.
     #[must_use]
     pub fn access(&self) -> &Arc<Access> {
         &self.access
@@ -362,13 +376,13 @@ impl Host {
         }
     }
 
-    /// The clock that requests, leases and sessions are timed by.
+    /// The clock that times requests, leases and sessions.
     #[must_use]
     pub fn clock(&self) -> Clock {
         self.system.clock
     }
 
-    /// A client has connected; `name` is who it is, `role` what it may do, if anything.
+    /// Begins the session of a client that has connected; `name` names the client, `role` is its role, if any.
     pub fn begin_session(
         &self,
         role: Option<Role>,
@@ -377,7 +391,7 @@ impl Host {
         self.begin(None, role, name)
     }
 
-    /// The same for a connection of `peer`: what it has counts with all that `peer` has.
+    /// The same for a connection of `peer`: what it uses counts with all that `peer` uses.
     pub fn begin_session_of(
         &self,
         peer: Peer,
@@ -398,12 +412,12 @@ impl Host {
         self.add_session(Session::new(id, name(id), may, (peer, &self.memory)))
     }
 
-    /// A number that no session has, by which logs tell the calls of one caller apart.
+    /// A number that no session has, by which logs distinguish the calls of one caller.
     pub fn number_call(&self) -> SessionId {
         SessionId(self.next_session.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// A session of an earlier run goes on, with its number and name.
+    /// Restores a session of an earlier run, with its number and name.
     pub fn restore_session(&self, id: SessionId, role: Role, name: String) -> Arc<Session> {
         self.next_session.fetch_max(id.0 + 1, Ordering::Relaxed);
         let may = (Some(role), self.policy.read_only);
@@ -419,13 +433,13 @@ impl Host {
         session
     }
 
-    /// A client is gone: everything it held is given back, unless the daemon ends too and leaves it
-    /// to the next run.
+    /// Ends the session of a client that has left: everything it held is released, unless the daemon shuts down
+    /// too and leaves it to the next run.
     pub fn end_session(&self, session: &Session) {
         self.part(session, Cause::Ended);
     }
 
-    /// A client gives back everything it holds.
+    /// Ends a session because its client asked for that: everything it holds is released.
     pub fn give_up_session(&self, session: &Session) {
         self.part(session, Cause::Asked);
     }
@@ -441,8 +455,8 @@ impl Host {
         }
     }
 
-    /// What happens when a database was converted: clients are told, those that do not notice by
-    /// themselves are disconnected so that they look again.
+    /// What is done when a database was converted: clients are notified, and clients that do not follow
+    /// conversions are disconnected so that they reconnect.
     #[must_use]
     pub fn on_converted(self: &Arc<Self>) -> database::Converted {
         let (announcer, host) = (self.clone(), self.clone());
@@ -457,7 +471,7 @@ impl Host {
         sessions.values().filter(|session| !session.is_change_aware()).cloned().collect()
     }
 
-    /// Writes everything that waits and syncs it; from a thread that may block.
+    /// Writes and syncs everything that waits. Call it from a thread that may block.
     pub fn shut_down(&self) {
         self.retire();
         if let Some(keeper) = self.keeper.get() {
@@ -473,7 +487,7 @@ impl Host {
     }
 }
 
-/// Says loudly what was lost of a journal, if anything was.
+/// Logs what was lost of a journal, if anything was.
 pub fn report_recovery(path: &Path, recovery: &Recovery) {
     let file = path.display();
     if let Some(torn) = &recovery.torn {
@@ -502,7 +516,7 @@ pub fn report_recovery(path: &Path, recovery: &Recovery) {
     }
 }
 
-/// Brings the file of Paceline's own database to the schema of this version.
+/// Migrates the file of Paceline's own database to the schema of this version.
 fn migrate(
     loaded: &mut Loaded,
     schema: Arc<Schema>,
@@ -539,7 +553,7 @@ fn migrate(
     Ok(())
 }
 
-/// Whether one schema version comes after another.
+/// Whether a schema version is later than another.
 fn is_newer(version: &str, than: &str) -> bool {
     let numbers = |text: &str| -> Vec<u64> {
         text.split('.').map(|part| part.parse().unwrap_or(0)).collect()

@@ -20,20 +20,21 @@ use crate::clock::Clock;
 use crate::control::Control;
 use crate::database::shares::{Bound, Full, Holder, Shares};
 use crate::database::{Hosted, LET_IN, aside};
-use crate::kept::{Cause, Key, Ledger};
+use crate::kept::{Cause, Key, Ledger, LeftWaiter, PlaceHash};
 use crate::outbox::{Later, Outgoing, Reply, Ticket};
 use crate::session::Session;
 use crate::tasks::Tasks;
 use numbers::Reservations;
 use paceline_locks::{Effect, LockError, Locks, SessionId, cost};
 use paceline_types::limits::{LOCKS_BYTES_MAX, SESSION_BYTES_MAX};
+use paceline_types::{Span, Time};
 pub use shown::LockShown;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, Weak};
 use std::task::Waker;
 
-/// What the locks of connections may take together, of which one user or address has a quarter and the last tenth is
-/// kept (D1). What a connection may take `Locks` knows.
+/// The bytes that the locks of all connections may take. One user or address may have a quarter, and the last
+/// tenth is reserved (D1). `Locks` bounds what one connection may take.
 const BOUND: Bound = Bound {
     connection: u64::MAX,
     peer: LOCKS_BYTES_MAX as u64 / 4,
@@ -41,48 +42,48 @@ const BOUND: Bound = Bound {
     kept: LOCKS_BYTES_MAX as u64 / 10,
 };
 
-/// What a client asks of a lock.
+/// A lock operation of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockOperation {
-    /// Get in line.
+    /// Wait in line.
     Lock,
-    /// Take it from its owner.
+    /// Take the lock from its owner.
     Steal,
-    /// Give it back, or leave the line.
+    /// Release it, or leave the line.
     Unlock,
 }
 
-/// What a lock operation led to.
+/// The outcome of a lock operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockAnswer {
     /// The session owns the lock.
     Locked,
-    /// The session stands in line; a [`LockNotice`] follows when it owns the lock.
+    /// The session waits in line; a [`LockNotice`] follows when it owns the lock.
     Waiting,
-    /// The session neither owns the lock nor stands in line.
+    /// The session neither owns the lock nor waits for it.
     Released,
 }
 
-/// What happened to a session's lock without an operation of its own.
+/// A change of a session's lock without an operation of the session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockNotice {
     /// The lock.
     pub lock: Arc<str>,
-    /// What happened.
+    /// The change.
     pub change: LockChange,
 }
 
-/// What can happen to a lock of a session.
+/// The changes that a session is notified of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockChange {
-    /// The session stood in line and owns it now.
+    /// The session waited in line and owns the lock now.
     Locked,
     /// Another session stole it.
     Stolen,
 }
 
 impl LockChange {
-    /// The word for it that clients know.
+    /// The word that clients use for it.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -92,26 +93,29 @@ impl LockChange {
     }
 }
 
-/// Hears of the locks of a session that has no connection to send notices to.
+/// Receives the lock notices of a session that has no connection.
 pub(crate) trait LockListener: Send + Sync {
-    /// Takes a notice. It is called while the locks are locked, so it must not call them. Returns the task to wake.
+    /// Receives a notice. It is called while the locks are locked, so it must not call them. Returns the task
+    /// to wake.
     fn hear(self: Arc<Self>, notice: LockNotice) -> Option<Waker>;
 
-    /// The session has ended.
+    /// Called when the session has ended.
     fn end(&self);
 }
 
-/// How many locks a connection that ends gives back at a time.
+/// How many locks a connection that ends releases at a time.
 const RELEASED_MAX: usize = 1_000;
 
 /// All locks.
 pub struct Locking {
     state: Mutex<LockState>,
+    /// Notified when a reservation of numbers has ended, or none will be made any more.
+    ranged: Condvar,
     /// The database that shows the locks and keeps the reserved numbers.
     own: OnceLock<Arc<Hosted>>,
     /// Each monitor of the table of locks, and each transaction that waits for it, has a copy.
     watched: Arc<()>,
-    /// Who must know when a session loses a lock.
+    /// The engine, which is called when a session loses a lock.
     control: OnceLock<Weak<Control>>,
     /// Where steals are recorded.
     audit: OnceLock<Arc<Audit>>,
@@ -125,14 +129,24 @@ struct LockState {
     locks: Locks,
     reservations: Reservations,
     sessions: BTreeMap<SessionId, Arc<Session>>,
-    /// What the locks of connections take. Sessions of the API count elsewhere, by user.
+    /// The bytes that the locks of connections take. Sessions of the API count elsewhere, by user.
     shares: Shares,
-    /// Whether the table of locks is being brought up to date.
+    /// Whether the table of locks is being updated.
     is_showing: bool,
-    /// Sessions that lost a lock to a thief, which the engine does not know yet.
+    /// Sessions that lost a lock to a thief, not reported to the engine yet.
     lost: Vec<(SessionId, Arc<str>)>,
     /// Locks that have a row, or had one, because a session that outlives the daemon owns them.
     kept: BTreeSet<Arc<str>>,
+    /// The places of the sessions in line that have one.
+    places: BTreeMap<(SessionId, Arc<str>), InLine>,
+}
+
+/// A session in line that is recognised if it asks again after an orderly shutdown of the daemon.
+struct InLine {
+    place: PlaceHash,
+    since: Time,
+    /// How long it had waited before that.
+    waited: Span,
 }
 
 /// A lock that is kept: the name of the session that owns it, the number of the grant, and whether its
@@ -141,7 +155,7 @@ pub(crate) type KeptOwner = (String, u64, bool);
 
 impl Locking {
     pub(crate) fn new(ledger: Arc<Ledger>, clock: Clock, tasks: Tasks) -> Self {
-        // Without a reserved range nothing is granted; `begin` brings the first one.
+        // Without a reserved range nothing is granted; `begin` reserves the first one.
         let locks = Locks::new(0, 0, SESSION_BYTES_MAX);
         Self {
             state: Mutex::new(LockState {
@@ -152,7 +166,9 @@ impl Locking {
                 is_showing: false,
                 lost: Vec::new(),
                 kept: BTreeSet::new(),
+                places: BTreeMap::new(),
             }),
+            ranged: Condvar::new(),
             own: OnceLock::new(),
             watched: Arc::new(()),
             control: OnceLock::new(),
@@ -163,7 +179,7 @@ impl Locking {
         }
     }
 
-    /// From now on the engine is called when a session loses a lock.
+    /// Sets the engine to call when a session loses a lock.
     pub(crate) fn tell_losses_to(&self, control: &Arc<Control>) {
         let _ = self.control.set(Arc::downgrade(control));
     }
@@ -172,7 +188,7 @@ impl Locking {
         crate::sync::lock(&self.state)
     }
 
-    /// From now on steals are recorded.
+    /// Sets the audit log that steals are recorded in.
     pub(crate) fn record_in(&self, audit: &Arc<Audit>) {
         let _ = self.audit.set(Arc::clone(audit));
     }
@@ -184,7 +200,7 @@ impl Locking {
         to.charge(HELD_BACK);
         let written = self.ledger.written();
         self.tasks.spawn(async move {
-            // What cannot be written is held until its lease ends, at worst.
+            // If the loss cannot be written, the lock is held until its lease expires, at worst.
             let _ = written.await;
             let waker = to.outbox.fill(&later, reply);
             to.discharge(HELD_BACK);
@@ -192,7 +208,7 @@ impl Locking {
         });
     }
 
-    /// Who owns each of these locks, if that is a session that outlives the daemon.
+    /// The owner of each of these locks, if it is a session that outlives the daemon.
     pub(crate) fn kept_owners(&self, names: Vec<Arc<str>>) -> Vec<(Arc<str>, Option<KeptOwner>)> {
         let state = self.state();
         let owner = |name: Arc<str>| {
@@ -202,7 +218,7 @@ impl Locking {
         names.into_iter().map(owner).collect()
     }
 
-    /// All locks that sessions own that outlive the daemon, if it is quiet while nothing can change.
+    /// All locks owned by sessions that outlive the daemon, if `is_quiet` holds while nothing can change.
     #[cfg(debug_assertions)]
     pub(crate) fn all_kept(
         &self,
@@ -216,27 +232,40 @@ impl Locking {
         is_quiet().then(|| state.locks.iter().filter_map(owner).collect())
     }
 
-    /// Service ends: nothing is granted any more.
+    /// Called at shutdown: nothing is granted any more.
     pub(crate) fn stop(&self) {
         self.state().locks.stop();
+        self.ranged.notify_all();
+    }
+
+    /// The sessions in line that have a place, after the shutdown began.
+    pub(crate) fn take_left(&self) -> Vec<LeftWaiter> {
+        let (places, now) = (std::mem::take(&mut self.state().places), self.clock.now());
+        let left = places.into_values().map(|InLine { place, since, waited }| {
+            let waited = Span(waited.0.saturating_add(now.since(since).0));
+            LeftWaiter { place, waited }
+        });
+        left.collect()
     }
 
     pub(crate) fn add_session(&self, session: &Arc<Session>) {
         self.state().sessions.insert(session.id, session.clone());
     }
 
-    /// Releases everything a client held, because it left, or because it said so.
+    /// Releases everything a client held, because it left or asked for that.
     pub(crate) fn end_session(self: &Arc<Self>, session: SessionId, cause: Cause) {
         while self.end_some(session, cause) {
             in_turns();
         }
     }
 
-    /// Releases a part of what a client held, and forgets the client with the last part; whether there is more.
+    /// Releases a part of what a client held, and forgets the client with the last part. Returns whether there
+    /// is more.
     fn end_some(self: &Arc<Self>, session: SessionId, cause: Cause) -> bool {
         let mut state = self.state();
         let ended = state.sessions.get(&session).cloned();
-        // The rows of a session that outlives the daemon say at any time what it owns, so its locks go together.
+        // The rows of a session that outlives the daemon must show what it owns at any time, so its locks are
+        // released together.
         let is_kept = ended.as_ref().is_some_and(|ended| ended.kept().is_some());
         let count = if is_kept { usize::MAX } else { RELEASED_MAX };
         let before = state.locks.session_bytes(session);
@@ -247,6 +276,7 @@ impl Locking {
         }
         if left == 0 {
             state.sessions.remove(&session);
+            state.forget_places(session);
         }
         let wakers = state.drain_effects(&self.ledger);
         let noted = owned.iter().map(|name| state.note(&self.ledger, name, cause));
@@ -263,9 +293,8 @@ impl Locking {
         left > 0
     }
 
-    /// Takes, steals or releases a lock for a session. Other sessions are notified of what they lose or gain before this
-    /// returns.
-    /// That a session which outlives the daemon has lost a lock may not be written yet.
+    /// Takes, steals or releases a lock for a session. Other sessions are notified of what they lose or gain
+    /// before this returns. The loss of a lock by a session that outlives the daemon may not be written yet.
     ///
     /// # Errors
     ///
@@ -276,16 +305,32 @@ impl Locking {
         operation: LockOperation,
         name: &str,
     ) -> Result<LockAnswer, LockError> {
-        self.operate_and(session, operation, name, |_, _| None)
+        self.operate_in_place(session, operation, name, None)
     }
 
-    /// The same for a connected client: the answer goes to its outbox, in order with its notices. The answer to a steal
-    /// from a session that outlives the daemon leaves when the loss is written, and what else is on its way to the
-    /// client stays behind it.
+    /// The same with a place, by which a waiting session is recognised if it asks again after an orderly
+    /// shutdown of the daemon: it is then ahead of sessions that have waited less.
     ///
     /// # Errors
     ///
-    /// When the operation is refused, which the caller answers.
+    /// As above.
+    pub(crate) fn operate_in_place(
+        self: &Arc<Self>,
+        session: &Session,
+        operation: LockOperation,
+        name: &str,
+        place: Option<PlaceHash>,
+    ) -> Result<LockAnswer, LockError> {
+        self.operate_and(session, operation, (name, place), |_, _| None)
+    }
+
+    /// The same for a connected client: the answer is left in its outbox, in order with its notices. The answer
+    /// to a steal from a session that outlives the daemon is sent when the loss is written, and later items for
+    /// the client stay behind it.
+    ///
+    /// # Errors
+    ///
+    /// When the operation is refused, which the caller reports to the client.
     pub fn operate_for_client(
         self: &Arc<Self>,
         session: &Session,
@@ -294,7 +339,7 @@ impl Locking {
         name: &str,
     ) -> Result<(), LockError> {
         let mut held_back = None;
-        let answer = self.operate_and(session, operation, name, |stealer, answer| {
+        let answer = self.operate_and(session, operation, (name, None), |stealer, answer| {
             held_back = stealer.map(|stealer| (stealer, Arc::new(Later::default())));
             let reply = match &held_back {
                 Some((_, later)) => Reply::Later(Arc::clone(later)),
@@ -308,27 +353,40 @@ impl Locking {
         Ok(())
     }
 
-    /// Does a lock operation. `leave` is called with the answer while the locks are locked, after other sessions were
-    /// notified, and with the session itself if it robs one that outlives the daemon.
+    /// Does a lock operation. `leave` is called with the answer while the locks are locked, after other
+    /// sessions were notified, and with the session itself if it robs one that outlives the daemon.
     fn operate_and(
         self: &Arc<Self>,
         session: &Session,
         operation: LockOperation,
-        name: &str,
+        (name, place): (&str, Option<PlaceHash>),
         leave: impl FnOnce(Option<Arc<Session>>, LockAnswer) -> Option<Waker>,
     ) -> Result<LockAnswer, LockError> {
         let mut state = self.state();
-        if operation != LockOperation::Unlock && state.is_short_of_numbers() {
-            // A disk that was full may have room again.
+        let needs_number = match operation {
+            LockOperation::Lock => state.locks.owner(name).is_none(),
+            LockOperation::Steal => true,
+            LockOperation::Unlock => false,
+        };
+        if needs_number && state.is_short_of_numbers() {
             drop(state);
+            // A disk that was full may have room again.
             self.reserve_now();
-            state = self.state();
+            state = self.numbered();
         }
         if !state.sessions.contains_key(&session.id) {
-            // Nothing would ever release what a session gets after its end.
+            // Nothing would release a lock that a session gets after its end.
             return Err(LockError::Ended);
         }
-        let answer = state.operate(session, operation, name)?;
+        let now = place.map_or(Time(0), |_| self.clock.now());
+        let returned = place.and_then(|place| self.ledger.returned(now, place));
+        let before = returned.map_or(Span::ZERO, |returned| returned.before);
+        let answer = state.operate(session, operation, name, before)?;
+        if let (LockAnswer::Waiting, Some(place)) = (answer, place) {
+            let waited = returned.map_or(Span::ZERO, |returned| returned.waited(now));
+            let in_line = InLine { place, since: now, waited };
+            state.places.insert((session.id, name.into()), in_line);
+        }
         tracing::debug!(client = %session.name, lock = name, ?answer, "{operation:?}");
         let mut wakers = state.drain_effects(&self.ledger);
         let mut lost = std::mem::take(&mut state.lost);
@@ -365,21 +423,21 @@ impl Locking {
         owned.map(|(name, fencing)| (name.to_string(), fencing)).collect()
     }
 
-    /// A session that owned a lock in an earlier run owns it again; false if another session does.
+    /// Restores a lock that a session owned in an earlier run; false if another session owns it.
     pub fn restore(&self, session: SessionId, name: &str, fencing: u64) -> bool {
         let mut state = self.state();
         state.kept.insert(name.into());
         state.locks.restore(session, name, fencing)
     }
 
-    /// The fencing number by which a session owns a lock, if it does.
+    /// The fencing number under which a session owns a lock, if it does.
     #[must_use]
     pub fn fencing(&self, session: SessionId, name: &str) -> Option<u64> {
         let owner = self.state().locks.owner(name);
         owner.filter(|(owner, _)| *owner == session).map(|(_, fencing)| fencing)
     }
 
-    /// How many sessions end with the daemon: those of clients that are not kept for the next run.
+    /// How many sessions end with the daemon, because they are not kept for the next run.
     #[must_use]
     pub fn passing_sessions(&self) -> usize {
         let state = self.state();
@@ -393,27 +451,30 @@ impl Locking {
 }
 
 impl LockState {
-    /// Does a lock operation, and counts what it changes; the answer.
+    /// Does a lock operation for a session that had waited this long in the last run, and counts what it
+    /// changes. Returns the answer.
     fn operate(
         &mut self,
         session: &Session,
         operation: LockOperation,
         name: &str,
+        waited: Span,
     ) -> Result<LockAnswer, LockError> {
         let bytes = cost(name);
         if operation == LockOperation::Unlock {
             self.locks.unlock(session.id, name)?;
+            self.places.remove(&(session.id, name.into()));
             self.give_back(session, bytes);
             return Ok(LockAnswer::Released);
         }
-        // What it has asked for already is counted, and is refused below.
+        // A lock that the session has asked for already is counted, and is refused below.
         let is_new = self.locks.standing(session.id, name).is_none();
         if is_new {
             self.take(session, bytes)?;
         }
         let done = match operation {
             LockOperation::Steal => self.locks.steal(session.id, name).map(|()| true),
-            _ => self.locks.lock(session.id, name),
+            _ => self.locks.lock_after(session.id, name, waited),
         };
         if is_new && done.is_err() {
             self.give_back(session, bytes);
@@ -421,7 +482,7 @@ impl LockState {
         Ok(if done? { LockAnswer::Locked } else { LockAnswer::Waiting })
     }
 
-    /// Counts what a lock of a connection takes.
+    /// Counts the bytes of a lock of a connection.
     fn take(&mut self, session: &Session, bytes: usize) -> Result<(), LockError> {
         if session.peer().is_none() {
             return Ok(());
@@ -435,20 +496,21 @@ impl LockState {
         })
     }
 
-    /// Gives back what [`LockState::take`] took.
+    /// Releases what [`LockState::take`] took.
     fn give_back(&mut self, session: &Session, bytes: usize) {
         if session.peer().is_some() && bytes > 0 {
             self.shares.give_back(Holder::of(session), bytes as u64);
         }
     }
 
-    /// Tells what happened to those it happened to.
+    /// Notifies the sessions concerned. Returns the tasks to wake.
     fn drain_effects(&mut self, ledger: &Ledger) -> Vec<Waker> {
         let mut wakers = Vec::new();
         while let Some(effect) = self.locks.poll_effect() {
             let (session, lock, change) = match effect {
                 Effect::Locked { session, name, .. } => {
                     self.note(ledger, &name, Cause::Asked);
+                    self.places.remove(&(session, Arc::clone(&name)));
                     (session, name, LockChange::Locked)
                 }
                 Effect::Stolen { session, name } => {
@@ -463,14 +525,14 @@ impl LockState {
         wakers
     }
 
-    /// Notes that the owner of a lock may be another, if its row may be another then; whether it was.
+    /// Notes that the owner of a lock may have changed, if its row may change. Returns whether it did.
     fn note(&mut self, ledger: &Ledger, name: &str, cause: Cause) -> bool {
         let has_row = self.kept_owner(name).is_some();
         let had_row = self.kept.contains(name);
         if !has_row && !had_row {
             return false;
         }
-        // The row of a lock that has another owner by now is written, whatever ended for the last one.
+        // If the lock has a new owner by now, its row is written, whatever ended for the last owner.
         let cause = if has_row { Cause::Asked } else { cause };
         if has_row {
             self.kept.insert(name.into());
@@ -481,6 +543,16 @@ impl LockState {
         true
     }
 
+    /// Forgets the places of a session that has ended.
+    fn forget_places(&mut self, session: SessionId) {
+        while let Some(first) = self.places.range((session, Arc::from(""))..).next()
+            && first.0.0 == session
+        {
+            let key = first.0.clone();
+            self.places.remove(&key);
+        }
+    }
+
     fn kept_owner(&self, name: &str) -> Option<KeptOwner> {
         let (session, fencing) = self.locks.owner(name)?;
         let session = self.sessions.get(&session)?;
@@ -489,8 +561,8 @@ impl LockState {
     }
 }
 
-/// Lets others have their turn between two pieces of long work. A mutex that is given up and taken again at once would
-/// not let them in.
+/// Lets other threads have their turn between two pieces of long work. A mutex that is released and taken again
+/// at once would not let them in.
 fn in_turns() {
     aside(|| std::thread::sleep(LET_IN));
 }

@@ -18,14 +18,14 @@ pub struct MadeClock(Mutex<MadeTime>);
 #[derive(Debug)]
 struct MadeTime {
     now: Time,
-    /// Those who sleep, by the time they want to be woken at.
+    /// The sleepers, by the time when they wake.
     sleepers: BTreeMap<(Time, u64), Waker>,
     next: u64,
     random: UuidSource,
 }
 
 impl MadeClock {
-    /// A clock at this time. It stays for as long as the process: the parts of a host keep copies of it.
+    /// A clock at this time. It is never freed: the parts of a host keep references to it.
     #[must_use]
     pub fn begin(now: Time, seed: u64) -> &'static Self {
         let random = UuidSource::from_number(seed);
@@ -38,12 +38,12 @@ impl MadeClock {
         self.state().now
     }
 
-    /// When the next sleeper wants to be woken.
+    /// When the next sleeper wakes.
     pub fn next_wake(&self) -> Option<Time> {
         self.state().sleepers.first_key_value().map(|((at, _), _)| *at)
     }
 
-    /// Moves to `time`, unless it is later already, and wakes whose time has come.
+    /// Moves to `time`, unless it is later already, and wakes the sleepers that are due.
     pub fn advance_to(&self, time: Time) {
         let mut state = self.state();
         state.now = state.now.max(time);

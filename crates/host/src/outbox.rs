@@ -1,4 +1,4 @@
-//! What is on its way to one client.
+//! The items on their way to one client.
 //!
 //! Any thread may push; only the client's own connection takes. Items leave in the order of pushing. Bytes of
 //! notifications are counted, and a client that lets them pile up beyond its share is disconnected (promise D1). Bytes
@@ -7,18 +7,18 @@
 //! others leave unread. Pushing never blocks and never runs the connection's code: it only leaves the item and wakes
 //! the task.
 
+mod cost;
+
 use crate::budget::{Budget, Part};
-use crate::database::SELECTED_ROWS_MIN;
 use crate::locking::{LockAnswer, LockNotice};
 use crate::update::Told;
 pub(crate) use crate::update::{Body, LaterBody};
 pub use crate::update::{SharedText, Update, UpdateText};
+use cost::{error_cost, result_cost, result_own};
 use paceline_tables::monitor::{Dump, Monitor, Net, Seen};
 use paceline_tables::{Error, OpResult, Snapshot};
 use paceline_types::Uuid;
-use paceline_types::limits::{
-    BACKLOG_BYTES_MAX, REPLY_BYTES_MAX, SHARE_BYTES_MIN, SNAPSHOT_REPLY_BYTES,
-};
+use paceline_types::limits::{BACKLOG_BYTES_MAX, SHARE_BYTES_MIN, SNAPSHOT_REPLY_BYTES};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Waker;
@@ -26,16 +26,16 @@ use std::task::Waker;
 /// A client that is this far behind gets further updates of a monitor combined into one.
 const COMBINE_BYTES_MIN: usize = 64 << 10;
 
-/// So is one for which this many items wait, if the next update takes long to make.
+/// So does a client for which this many items wait, if the next update takes long to make.
 const UNTOLD_ITEMS_MAX: usize = 16;
 
-/// The most that waits behind an answer that is not made yet.
+/// The most bytes that may wait behind an answer that is not made yet.
 const EXCUSED_BYTES_MAX: usize = 4 * BACKLOG_BYTES_MAX;
 
-/// What the bookkeeping of an item takes.
+/// The memory that the bookkeeping of an item takes.
 pub(crate) const ITEM_BYTES: usize = 256;
 
-/// What the door gave with a request, to be given back with its reply: the request's id.
+/// What the door passed with a request, to be returned with its reply: the request's id.
 pub type Ticket = Arc<[u8]>;
 
 /// Something to be sent to a client.
@@ -43,9 +43,9 @@ pub type Ticket = Arc<[u8]>;
 pub enum Outgoing {
     /// The answer to a request.
     Reply(Ticket, Reply),
-    /// Changes that a monitor tells.
+    /// Changes that a monitor reports.
     Update(Update),
-    /// Rows that come into view or go out of it because a monitor's conditions changed.
+    /// Rows that enter or leave the view because a monitor's conditions changed.
     ConditionUpdate {
         /// The id the client gave to its monitor.
         monitor: Ticket,
@@ -58,15 +58,15 @@ pub enum Outgoing {
         /// The content they are applied to.
         rows: Snapshot,
     },
-    /// The client got a lock, or lost one to another.
+    /// The client was granted a lock, or another client stole one.
     Lock(LockNotice),
-    /// The monitor of this id is no more, because its database changed shape.
+    /// The monitor of this id was cancelled, because its database was converted.
     MonitorCanceled(Ticket),
 }
 
 impl Outgoing {
-    /// Bytes that this alone keeps in memory: rows that the database has too, or that are weighed with its
-    /// snapshots, and a text that goes to several clients are not among them.
+    /// Bytes that only this item keeps in memory. Rows that the database has too, or that are weighed with its
+    /// snapshots, do not count, nor does a text that is sent to several clients.
     #[must_use]
     pub fn own(&self) -> usize {
         match self {
@@ -81,8 +81,8 @@ impl Outgoing {
         }
     }
 
-    /// Whether the client gets one of these for each of its requests, so that it gets no more of them when its
-    /// requests are no longer read.
+    /// Whether the client receives one of these per request, so that it receives no more when its requests are
+    /// no longer read.
     fn is_asked_for(&self) -> bool {
         matches!(self, Self::Reply(..) | Self::ConditionUpdate { .. })
     }
@@ -95,7 +95,7 @@ pub enum Reply {
     Results(Vec<OpResult>),
     /// The initial content of a monitor.
     Dump(Box<Dump>),
-    /// The same, with whether the client's last transaction was known and the last one now.
+    /// The same, with whether the client's last transaction was known, and the last transaction now.
     Since {
         /// Whether only what changed since is sent.
         found: bool,
@@ -106,10 +106,12 @@ pub enum Reply {
     },
     /// The answer to a lock operation.
     Lock(LockAnswer),
-    /// A JSON text that is ready.
+    /// A complete JSON text.
     Text(Vec<u8>),
-    /// An answer that is still being read. It keeps its place; the connection takes it, and what is
-    /// behind it, when it is there.
+    /// The same, shared with other clients.
+    Shared(Arc<[u8]>),
+    /// An answer that is still being read. It keeps its place; the connection takes it, and the items behind
+    /// it, when it is complete.
     Later(Arc<Later>),
     /// The request failed.
     Failed(Error),
@@ -122,12 +124,12 @@ pub enum Reply {
 pub struct Later(Mutex<Option<Reply>>);
 
 impl Later {
-    /// Puts the answer in.
+    /// Stores the answer.
     pub(crate) fn set(&self, reply: Reply) {
         *self.reply() = Some(reply);
     }
 
-    /// Takes the answer out, if it is there.
+    /// Takes the answer, if it is complete.
     pub(crate) fn take(&self) -> Option<Reply> {
         self.reply().take()
     }
@@ -137,12 +139,12 @@ impl Later {
     }
 }
 
-/// What a client that comes back gets.
+/// What a returning client receives.
 #[derive(Debug)]
 pub enum Content {
     /// Everything.
     Dump(Box<Dump>),
-    /// What changed, as a `<table-updates>` object.
+    /// The changes, as a `<table-updates>` object.
     Text(Vec<u8>),
 }
 
@@ -151,10 +153,11 @@ impl Reply {
     pub(crate) fn cost(&self) -> usize {
         match self {
             Self::Results(results) => results.iter().map(result_cost).sum(),
-            // What an answer that is not there yet holds is counted when it is.
+            // An answer that is not complete yet is counted when it is.
             Self::Later(_) => 4096,
             Self::Dump(_) | Self::Since { content: Content::Dump(_), .. } => SNAPSHOT_REPLY_BYTES,
             Self::Text(text) | Self::Since { content: Content::Text(text), .. } => text.len() + 32,
+            Self::Shared(text) => text.len() + 32,
             Self::Failed(error) => error_cost(error),
             Self::Word(_) | Self::Lock(_) => 64,
         }
@@ -165,39 +168,12 @@ impl Reply {
     fn own(&self) -> usize {
         match self {
             Self::Results(results) => ITEM_BYTES + results.iter().map(result_own).sum::<usize>(),
-            Self::Dump(_) | Self::Since { content: Content::Dump(_), .. } => ITEM_BYTES,
+            Self::Dump(_) | Self::Since { content: Content::Dump(_), .. } | Self::Shared(_) => {
+                ITEM_BYTES
+            }
             other => ITEM_BYTES + other.cost(),
         }
     }
-}
-
-/// What a result alone keeps in memory. Rows are weighed with the snapshot that they are of, if that is kept; if
-/// not, they are few and small, and each counts.
-fn result_own(result: &OpResult) -> usize {
-    match result {
-        OpResult::Rows(selected) => match selected.beside_pinned() {
-            Some(beside) => 64 + size_of_val(selected.rows()) + beside,
-            None => result_cost(result),
-        },
-        other => result_cost(other),
-    }
-}
-
-fn result_cost(result: &OpResult) -> usize {
-    match result {
-        OpResult::Rows(selected) => {
-            // More rows than this are pinned, so that an estimate of what it takes to send them will do.
-            let (rows, weighed) = (selected.rows().len(), SELECTED_ROWS_MIN);
-            let memory = selected.memory(weighed, REPLY_BYTES_MAX);
-            32 + memory.saturating_mul(rows) / rows.clamp(1, weighed)
-        }
-        OpResult::Error(error) => error_cost(error),
-        _ => 64,
-    }
-}
-
-fn error_cost(error: &Error) -> usize {
-    64 + error.details.len() + error.syntax.as_ref().map_or(0, String::len)
 }
 
 /// The queue to one client.
@@ -207,40 +183,41 @@ pub struct Outbox {
     state: Mutex<Unsent>,
 }
 
-/// What a connection wants to be woken for.
+/// What a connection waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Interest {
-    /// Something to take, or the end.
+    /// An item to take, or the end.
     #[default]
     Items,
-    /// The end only: it cannot send more just now.
+    /// The end only: it cannot send more at present.
     End,
 }
 
 #[derive(Debug)]
 struct Unsent {
     items: VecDeque<Item>,
-    /// How many items were taken; so the number of the first that waits.
+    /// How many items were taken, which is the number of the first waiting item.
     taken: u64,
     reply_bytes: usize,
     notice_bytes: usize,
-    /// What of that came while the first item was not made yet: the client could not read it.
+    /// The part of `notice_bytes` that arrived while the first item was not complete: the client could not read
+    /// it.
     excused: usize,
     closed: Option<&'static str>,
     finishing: Option<&'static str>,
     waker: Option<Waker>,
     interest: Interest,
-    /// What the items alone keep in memory.
+    /// The memory that only these items keep.
     part: Part,
 }
 
-/// Something that waits.
+/// An item that waits.
 #[derive(Debug)]
 struct Item {
     item: Outgoing,
-    /// What it counts for towards the bounds of this client.
+    /// The bytes it counts for towards the bounds of this client.
     cost: usize,
-    /// What it counts for towards the bound of all.
+    /// The bytes it counts for towards the budget.
     own: usize,
 }
 
@@ -261,7 +238,7 @@ impl Outbox {
         Self { budget: Arc::clone(budget), state: Mutex::new(state) }
     }
 
-    /// What the connections of its peer may keep together.
+    /// The budget of its peer.
     #[must_use]
     pub fn budget(&self) -> &Arc<Budget> {
         &self.budget
@@ -271,8 +248,8 @@ impl Outbox {
         crate::sync::lock(&self.state)
     }
 
-    /// Leaves `item` for the client. Answers the task to wake, which the caller does once it holds
-    /// no lock of its own.
+    /// Leaves `item` for the client. Returns the task to wake, which the caller does once it holds no lock of
+    /// its own.
     pub(crate) fn leave(&self, item: Outgoing) -> Option<Waker> {
         let mut state = self.state();
         let cost = match &item {
@@ -297,13 +274,14 @@ impl Outbox {
         state.after_leaving(is_first)
     }
 
-    /// Whether an update is to be combined with the one before it: the client is behind, and that is of the same monitor.
+    /// Whether an update is to be combined with the one before it: the client is behind, and both are of the
+    /// same monitor.
     pub(crate) fn combines(&self, update: &Update) -> bool {
         let state = self.state();
         state.closed.is_none() && state.combines(update)
     }
 
-    /// Leaves an update. A client that is behind gets it together with the one before it, if the caller gives
+    /// Leaves an update. A client that is behind gets it combined with the one before it, if the caller passes
     /// what its monitor has seen.
     pub(crate) fn leave_update(&self, mut update: Update, seen: Option<&Seen>) -> Option<Waker> {
         let mut state = self.state();
@@ -316,9 +294,9 @@ impl Outbox {
         state.leave_notice(update)
     }
 
-    /// Leaves an update that takes too long to be made here. A client that is behind in reading gets its changes combined
-    /// like any other. If not, answers the update's number, to be given to [`Outbox::told`] when its text is made; and the
-    /// task to wake.
+    /// Leaves an update that takes too long to be made here. A client that is behind gets its changes combined
+    /// as usual. Otherwise returns the number of the update, to be passed to [`Outbox::told`] when its text is
+    /// made, and the task to wake.
     pub(crate) fn leave_later(
         &self,
         mut update: Update,
@@ -337,7 +315,7 @@ impl Outbox {
         }
     }
 
-    /// Takes note that the text of the update of this number is there. Answers the task to wake.
+    /// Notes that the text of the update of this number is complete. Returns the task to wake.
     pub(crate) fn told(&self, number: u64) -> Option<Waker> {
         let mut state = self.state();
         let at = usize::try_from(number.checked_sub(state.taken)?).ok()?;
@@ -360,8 +338,8 @@ impl Outbox {
         }
     }
 
-    /// Puts an answer in the place that was kept for it, whether or not that is here already. Answers the
-    /// task to wake.
+    /// Puts an answer in its reserved place, whether or not that is in the queue already. Returns the task to
+    /// wake.
     pub(crate) fn fill(&self, later: &Arc<Later>, reply: Reply) -> Option<Waker> {
         let mut state = self.state();
         let cost = reply.cost();
@@ -380,7 +358,7 @@ impl Outbox {
         state.after_leaving(is_first)
     }
 
-    /// Takes the next item, unless that is an answer that is not there yet.
+    /// Takes the next item, unless that is an answer that is not complete yet.
     pub fn take(&self) -> Option<Outgoing> {
         let mut state = self.state();
         if !state.is_ready() {
@@ -408,7 +386,7 @@ impl Outbox {
         })
     }
 
-    /// Asks for `waker` to be woken when what `interest` says happens. Answers whether it has
+    /// Registers `waker` to be woken when the event of `interest` happens. Returns whether it has happened
     /// already.
     pub fn register(&self, waker: &Waker, interest: Interest) -> bool {
         let mut state = self.state();
@@ -425,13 +403,12 @@ impl Outbox {
         false
     }
 
-    /// Takes back what [`Outbox::register`] asked for: the connection is awake and will look by
-    /// itself.
+    /// Cancels [`Outbox::register`]: the connection is awake and will check by itself.
     pub fn awake(&self) {
         self.state().waker = None;
     }
 
-    /// Wakes the connection if it waits for items: something else has changed that it looks at.
+    /// Wakes the connection if it waits for items, because other state that it checks has changed.
     pub(crate) fn look_again(&self) {
         let waker = {
             let mut state = self.state();
@@ -448,7 +425,7 @@ impl Outbox {
         self.state().reply_bytes
     }
 
-    /// Cuts the client off: what waits is dropped and its connection ends.
+    /// Disconnects the client: waiting items are dropped and its connection ends.
     pub fn close(&self, reason: &'static str) {
         let waker = {
             let mut state = self.state();
@@ -460,7 +437,7 @@ impl Outbox {
         }
     }
 
-    /// Ends the connection once what waits is sent.
+    /// Ends the connection once all waiting items are sent.
     pub fn finish(&self, reason: &'static str) {
         let waker = {
             let mut state = self.state();
@@ -472,32 +449,32 @@ impl Outbox {
         }
     }
 
-    /// Why the connection is to end once what waits is sent, if it is.
+    /// Why the connection is to end now that all items are sent, if it is.
     #[must_use]
     pub fn finishing(&self) -> Option<&'static str> {
         self.state().finishing()
     }
 
-    /// Why the client is cut off, if it is.
+    /// Why the client was disconnected, if it was.
     #[must_use]
     pub fn closed(&self) -> Option<&'static str> {
         self.state().closed
     }
 }
 
-/// What became of an update to a client that is behind.
+/// What happened to an update for a client that is behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Combined {
-    /// It is part of the one before it.
+    /// It was combined with the one before it.
     Joined,
-    /// The next ones can join it.
+    /// Later updates can be combined with it.
     Begun,
     /// It stays as it is.
     Not,
 }
 
 impl Unsent {
-    /// Whether the client has left so much unread that further updates are combined.
+    /// Whether the client has left so many bytes unread that further updates are combined.
     fn is_behind(&self) -> bool {
         self.notice_bytes > COMBINE_BYTES_MIN
     }
@@ -512,7 +489,8 @@ impl Unsent {
         (is_late || self.is_behind()) && self.items.back().is_some_and(is_same)
     }
 
-    /// Combines an update, of which its monitor has `seen` this, with the last item, if it is to be.
+    /// Combines an update, of which its monitor has `seen` this, with the last item, if they are to be
+    /// combined.
     fn combine(&mut self, update: &mut Update, seen: Option<&Seen>) -> Combined {
         let Some(seen) = seen.filter(|_| self.combines(update)) else { return Combined::Not };
         let Self { items, notice_bytes, part, .. } = self;
@@ -535,7 +513,7 @@ impl Unsent {
         Combined::Joined
     }
 
-    /// Puts an update behind what waits. Answers the task to wake.
+    /// Adds an update at the end. Returns the task to wake.
     fn leave_notice(&mut self, update: Update) -> Option<Waker> {
         let cost = update.cost();
         self.notice_bytes += cost;
@@ -555,7 +533,7 @@ impl Unsent {
         }
     }
 
-    /// Why the connection is to end, if it is and nothing waits to be sent.
+    /// Why the connection is to end, if it is and no item waits.
     fn finishing(&self) -> Option<&'static str> {
         self.finishing.filter(|_| self.items.is_empty())
     }
@@ -566,8 +544,8 @@ impl Unsent {
         self.items.push_back(Item { item, cost, own });
     }
 
-    /// Cuts a client off that reads nothing; not for the first item after it had taken everything, if others leave too
-    /// much. Answers the task to wake.
+    /// Disconnects a client that does not read, but not for the first item after it had taken everything, even
+    /// if others leave too much unread. Returns the task to wake.
     fn after_leaving(&mut self, is_first: bool) -> Option<Waker> {
         if !self.items.is_empty() && !self.is_ready() {
             self.excused = self.notice_bytes;
@@ -575,7 +553,7 @@ impl Unsent {
         let budget = self.part.budget();
         let allowed = budget.share(BACKLOG_BYTES_MAX) + self.excused;
         if is_first && !budget.is_exceeded() {
-            // It has all the time to read this one.
+            // The client may take its time to read this one.
         } else if self.notice_bytes > allowed.min(EXCUSED_BYTES_MAX) {
             self.close("it does not read the notifications it asked for");
         } else if budget.is_spent() && self.part.bytes() > SHARE_BYTES_MIN {
@@ -593,7 +571,7 @@ impl Unsent {
     }
 }
 
-/// Takes note that an item keeps `now` bytes.
+/// Sets the bytes that an item keeps to `now`.
 fn recount(part: &mut Part, own: &mut usize, now: usize) {
     part.set(part.bytes() - *own + now);
     *own = now;

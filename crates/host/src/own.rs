@@ -1,5 +1,5 @@
-//! The databases that are the server's own: `Paceline`, with its state, and `_Server`, which lists the databases that
-//! are served.
+//! The server's own databases: `Paceline`, with its state, and `_Server`, which lists the databases that are
+//! served.
 
 use paceline_tables::json;
 use paceline_tables::schema::Schema;
@@ -7,10 +7,10 @@ use paceline_tables::schema::Schema;
 pub use paceline_model::schema::{
     DAEMON as DAEMON_TABLE, DATABASE, FILE as FILE_TABLE, LEASED_LOCK as LEASED_LOCK_TABLE,
     LOCK as LOCK_TABLE, PERMIT as PERMIT_TABLE, RESOURCE as RESOURCE_TABLE,
-    SESSION as SESSION_TABLE, TOKEN as TOKEN_TABLE, schema,
+    SESSION as SESSION_TABLE, TOKEN as TOKEN_TABLE, WAITER as WAITER_TABLE, schema,
 };
 
-/// The database that tells clients what is served.
+/// The database that lists the served databases for clients.
 pub const SERVER_DATABASE: &str = "_Server";
 
 /// The schema of [`SERVER_DATABASE`].

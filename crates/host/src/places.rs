@@ -16,7 +16,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// The shortest time between two log lines about refused connections of one socket.
 const LOG_PAUSE: Duration = Duration::from_secs(10);
 
-/// How many connections a socket takes.
+/// How many connections a socket accepts.
 #[derive(Clone, Copy, Debug)]
 pub struct Capacity {
     /// All together.
@@ -38,7 +38,7 @@ impl Default for Capacity {
 }
 
 impl Capacity {
-    /// The same with at most so many in all, and the other bounds smaller in proportion.
+    /// The same with at most `total` in all, and the other bounds reduced in proportion.
     #[must_use]
     pub fn at_most(self, total: usize) -> Self {
         if total >= self.total {
@@ -69,7 +69,7 @@ pub enum Peer {
 }
 
 impl Peer {
-    /// A user of this machine, from what [`crate::Access::of_user`] answers.
+    /// A user of this machine, from the result of [`crate::Access::of_user`].
     #[must_use]
     pub fn of_user(uid: u32, access: &(Option<Role>, Option<Arc<Granted>>)) -> Self {
         match access {
@@ -79,8 +79,8 @@ impl Peer {
         }
     }
 
-    /// A machine. Addresses that one machine can choose at will are the same to us: all loopback
-    /// addresses, and the last 64 bits of an IPv6 address.
+    /// A machine. Addresses that one machine can choose freely are treated as one: all loopback addresses, and
+    /// the last 64 bits of an IPv6 address.
     #[must_use]
     pub fn of_address(address: IpAddr) -> Self {
         let address = match address.to_canonical() {
@@ -99,7 +99,7 @@ impl Peer {
     }
 }
 
-/// Why there is no place.
+/// Why a connection is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Full {
     /// There are too many connections.
@@ -135,9 +135,9 @@ pub struct Places {
 struct Occupied {
     taken: usize,
     strangers: usize,
-    /// Only peers that have places.
+    /// Only peers that have connections.
     each: BTreeMap<Peer, usize>,
-    /// Refused and not logged yet.
+    /// Connections refused and not logged yet.
     refused: u64,
     logged: Option<Instant>,
 }
@@ -151,10 +151,10 @@ pub struct Place {
 }
 
 impl Places {
-    /// Free places of a socket; `name` is what logs call it.
+    /// Free places of a socket; `name` is its name in logs.
     #[must_use]
     pub fn new(name: impl Into<String>, capacity: Capacity) -> Arc<Self> {
-        // The semaphore has a bound of its own, far above what a process may open.
+        // The semaphore has its own bound, far above what a process may open.
         let total = capacity.total.min(Semaphore::MAX_PERMITS);
         let (name, capacity) = (name.into(), Capacity { total, ..capacity });
         let all = Arc::new(Semaphore::new(total));
@@ -165,7 +165,7 @@ impl Places {
     ///
     /// # Errors
     ///
-    /// When there is none for this peer, which is logged.
+    /// When there is no place for this peer, which is logged.
     pub fn take(self: &Arc<Self>, peer: Peer) -> Result<Place, Full> {
         let mut state = self.state();
         if let Some(full) = self.full(&state, peer) {
@@ -192,7 +192,7 @@ impl Places {
             Peer::Owner => (total, usize::MAX),
             Peer::User(_) => (total.saturating_sub(kept), each),
             Peer::Stranger(_) => (total.saturating_sub(kept), strangers_each),
-            // Over a network the client is not known yet: there the total is the bound.
+            // Over a network the client is not authenticated yet, so only the total bounds all of them.
             Peer::Address(_) => (total, each),
         };
         if state.taken >= all {
@@ -224,7 +224,7 @@ impl Occupied {
 }
 
 impl Place {
-    /// Whose place it is.
+    /// The peer that has the place.
     #[must_use]
     pub const fn peer(&self) -> Peer {
         self.peer
@@ -284,7 +284,7 @@ mod tests {
         let state = places.state();
         assert_eq!((state.taken, state.strangers, state.each.len()), (0, 0, 0));
         drop(state);
-        // Root alone may take all.
+        // Only root may take all.
         assert_eq!((0..11).filter_map(|_| take(Peer::Owner).ok()).collect::<Vec<_>>().len(), 10);
     }
 

@@ -1,4 +1,4 @@
-//! One client connection: who it is, what it holds, what is on its way to it.
+//! One client connection: its name, what it holds, and the items on their way to it.
 
 use crate::access::Granted;
 use crate::budget::Whole;
@@ -19,55 +19,55 @@ use std::task::Waker;
 
 /// A client connection.
 pub struct Session {
-    /// Its number, never used again.
+    /// Its number, never reused.
     pub id: SessionId,
-    /// Who it is, as logs and the table Lock show it.
+    /// Its name, as logs and the table Lock show it.
     pub name: String,
-    /// What is on its way to it.
+    /// The items on their way to the client.
     pub outbox: Outbox,
-    /// What it may do; none if nothing.
+    /// Its role; `None` if it may do nothing.
     role: Option<Role>,
-    /// What gives it its role, if a row does, which may change.
+    /// The grant of its role, if a row gives it, which may change.
     granted: OnceLock<Arc<Granted>>,
-    /// Whose connection it is, if it is a client's own.
+    /// The peer of its connection, if it is a client's own.
     peer: Option<Peer>,
     /// Whether it may only read.
     pub read_only: bool,
     change_aware: AtomicBool,
     /// Whether its locks are kept for the next run, and if so whether its lease is long.
     kept: OnceLock<bool>,
-    /// Where notices of its locks go instead of its outbox, if it has no connection.
+    /// Receives the notices of its locks instead of its outbox, if it has no connection.
     listener: OnceLock<Weak<dyn LockListener>>,
     holdings: Holdings,
-    /// What its requests hold that wait to be written.
+    /// Bytes of its requests that wait to be written.
     queued_bytes: AtomicUsize,
     /// Its monitors by the ids it gave them, as of its last request about each.
     monitors: Mutex<BTreeMap<Ticket, MonitorRecord>>,
 }
 
-/// What sessions take memory of.
+/// The memory that sessions take shares of.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     /// What clients leave unread, over all connections.
     pub(crate) unread: Arc<Whole>,
-    /// What they hold.
+    /// What clients hold.
     pub(crate) holdings: Holdings,
 }
 
 /// A monitor that a client has.
 #[derive(Clone)]
 pub struct MonitorRecord {
-    /// What it watches.
+    /// The database it watches.
     pub database: Arc<Hosted>,
     /// What it sends.
     pub monitor: Arc<Monitor>,
-    /// What it takes of the memory that clients may hold.
+    /// Its share of the memory that clients may hold.
     pub(crate) _holding: Arc<Holding>,
-    /// Its place among the monitors of the database; the last copy of this record frees it.
+    /// Its share of the monitors of the database; the last copy of this record releases it.
     pub(crate) _place: Arc<MonitorShare>,
-    /// What its conditions take of the steps that those of the database may take.
+    /// Its share of the steps that all conditions of the database may take.
     pub(crate) _steps: Arc<MonitorShare>,
-    /// Has the table of locks follow the locks, if it watches that.
+    /// Keeps the table of locks up to date, if it watches that table.
     pub(crate) _locks: Option<Arc<()>>,
 }
 
@@ -107,13 +107,13 @@ impl Session {
         }
     }
 
-    /// What it may do now; none if nothing.
+    /// Its role now; `None` if it may do nothing.
     #[must_use]
     pub fn role(&self) -> Option<Role> {
         self.granted.get().map_or(self.role, |granted| Some(granted.role()))
     }
 
-    /// From now on it may do what a row says.
+    /// From now on its role is that of a row.
     pub fn follow_role(&self, granted: Arc<Granted>) {
         let _ = self.granted.set(granted);
     }
@@ -122,14 +122,13 @@ impl Session {
         self.peer
     }
 
-    /// Whether the client notices by itself when a database changes shape, and so need not be
-    /// disconnected then.
+    /// Whether the client follows conversions of databases, and so need not be disconnected then.
     #[must_use]
     pub fn is_change_aware(&self) -> bool {
         self.change_aware.load(Ordering::Relaxed)
     }
 
-    /// From now on its locks are kept for the next run. `is_long` says that its lease is too long to be
+    /// From now on its locks are kept for the next run. `is_long` says whether its lease is too long to be
     /// waited for after a crash of the machine.
     pub fn keep_locks(&self, is_long: bool) {
         let _ = self.kept.set(is_long);
@@ -139,12 +138,13 @@ impl Session {
         self.kept.get().copied()
     }
 
-    /// From now on notices of its locks go to `listener` instead of its outbox.
+    /// From now on notices of its locks are passed to `listener` instead of its outbox.
     pub(crate) fn listen(&self, listener: Weak<dyn LockListener>) {
         let _ = self.listener.set(listener);
     }
 
-    /// Tells of one of its locks. Returns the task to wake, which the caller does once it holds no lock of its own.
+    /// Sends a notice about one of its locks. Returns the task to wake, which the caller does once it holds no
+    /// lock of its own.
     pub(crate) fn notify(&self, notice: LockNotice) -> Option<Waker> {
         match self.listener.get() {
             Some(listener) => listener.upgrade()?.hear(notice),
@@ -152,7 +152,7 @@ impl Session {
         }
     }
 
-    /// It has ended: nothing more is sent, and its listener is called.
+    /// Ends the session: nothing more is sent, and its listener is called.
     pub(crate) fn close(&self) {
         self.outbox.close("it is gone");
         if let Some(listener) = self.listener.get().and_then(Weak::upgrade) {
@@ -160,7 +160,7 @@ impl Session {
         }
     }
 
-    /// Takes note of what the client said about that.
+    /// Sets whether the client follows conversions of databases.
     pub fn set_change_aware(&self, aware: bool) {
         self.change_aware.store(aware, Ordering::Relaxed);
     }
@@ -171,7 +171,7 @@ impl Session {
         self.outbox.reply_bytes() + self.queued_bytes.load(Ordering::Acquire)
     }
 
-    /// Whether so much of that waits that nothing more is to be done for it.
+    /// Whether so many of these bytes wait that no further request of it is served.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.waiting_bytes() > self.outbox.budget().share(REPLY_BYTES_MAX)
@@ -189,7 +189,7 @@ impl Session {
 
     pub(crate) fn discharge(&self, bytes: usize) {
         let before = self.queued_bytes.fetch_sub(bytes, Ordering::AcqRel);
-        // Its connection may have sent the answers already and look for nothing else but this.
+        // Its connection may have sent the answers already and wait only for this.
         if before == bytes || before > SHARE_BYTES_MIN {
             self.outbox.look_again();
         }

@@ -1,5 +1,6 @@
 //! Sockets of doors.
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::Mode;
 use rustix::net::{AddressFamily, sockopt};
 use rustix::process::umask;
@@ -11,23 +12,23 @@ use std::time::Duration;
 use tokio::io::Interest;
 use tokio::net::{TcpStream, UnixListener, UnixStream};
 
-/// Who may connect to a unix socket unless said otherwise: its owner.
+/// The default mode of a unix socket: only its owner may connect.
 pub const SOCKET_MODE: u32 = 0o600;
 
-/// How long a peer over TCP may be silent before the system asks it for a sign of life.
+/// How long a TCP peer may be silent before the system sends a keepalive probe.
 const SILENCE_MAX: Duration = Duration::from_secs(15);
 
-/// How long the system waits for such a sign before it asks again.
+/// How long the system waits between two probes.
 const PROBE_PAUSE: Duration = Duration::from_secs(5);
 
-/// How often it asks in vain before the connection fails.
+/// How many unanswered probes make the connection fail.
 const PROBES_MAX: u32 = 3;
 
-/// How long a peer may not acknowledge what it was sent before the connection fails.
+/// How long sent data may stay unacknowledged before the connection fails.
 const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(30);
 
-/// Has the system find out when the machine of a TCP peer is gone, or the way to it: within 30 s the
-/// connection fails, also if nothing is sent on it.
+/// Enables keepalive, so that the system notices when the machine of a TCP peer or the route to it is gone:
+/// within 30 s the connection fails, even if nothing is sent on it.
 pub fn watch_peer(stream: &TcpStream) {
     let unacknowledged_ms = u32::try_from(UNACKNOWLEDGED_MAX.as_millis()).unwrap_or(u32::MAX);
     let set = sockopt::set_tcp_keepidle(stream, SILENCE_MAX)
@@ -36,20 +37,20 @@ pub fn watch_peer(stream: &TcpStream) {
         .and_then(|()| sockopt::set_tcp_user_timeout(stream, unacknowledged_ms))
         .and_then(|()| sockopt::set_socket_keepalive(stream, true));
     if let Err(error) = set {
-        // The peer has gone again already, or the system does not know these options.
+        // The peer has disconnected already, or the system does not support these options.
         tracing::debug!(%error, "cannot enable keepalive: a vanished peer would not be noticed");
     }
 }
 
-/// Ends when the client of a socket that is not read just now has left: it has closed the connection or its sending side,
-/// or the connection failed. Data that it sent before does not matter.
+/// Ends when the client of a socket that is not being read has left: it has closed the connection or its
+/// sending side, or the connection failed. Data that it sent before does not matter.
 ///
-/// At a unix socket it also ends when the client has sent file descriptors. They lie in the socket until it is read, and
-/// one of them may be the client's own end of this connection, or of another: that end would stay open after the client
-/// has died, and the connection with it. No protocol of ours has a use for them. A socket that is read needs none of
-/// this, because a read that does not ask for descriptors drops them.
+/// At a unix socket it also ends when the client has sent file descriptors. They stay in the socket until it is
+/// read, and one of them may be the client's own end of this connection, or of another: that end would stay
+/// open after the client has died, and the connection with it. Our protocols do not use them. A socket that is
+/// read needs none of this, because a read that does not ask for descriptors drops them.
 ///
-/// Takes a descriptor of its own while it is waited for.
+/// Duplicates the descriptor while it is awaited.
 pub fn left(socket: &impl AsFd) -> impl Future<Output = ()> + Send + 'static {
     let own = socket.as_fd().try_clone_to_owned();
     async move {
@@ -64,10 +65,10 @@ pub fn left(socket: &impl AsFd) -> impl Future<Output = ()> + Send + 'static {
     }
 }
 
-/// Ends when the client of a socket has closed the connection or its sending side, or the connection failed; whether
-/// or not the socket is read meanwhile.
+/// Ends when the client of a socket has closed the connection or its sending side, or the connection failed;
+/// whether or not the socket is read meanwhile.
 ///
-/// Takes a descriptor of its own while it is waited for.
+/// Duplicates the descriptor while it is awaited.
 pub fn closed(socket: &impl AsFd) -> impl Future<Output = ()> + Send + 'static {
     let own = socket.as_fd().try_clone_to_owned();
     async move {
@@ -80,6 +81,17 @@ pub fn closed(socket: &impl AsFd) -> impl Future<Output = ()> + Send + 'static {
             std::future::pending::<()>().await;
         }
     }
+}
+
+/// Whether the client of a socket has closed the connection or its sending side by now, or the connection
+/// failed. Asks the system, so a client that left before the call is seen to have left.
+#[must_use]
+pub fn has_left(socket: &impl AsFd) -> bool {
+    let mut polled = [PollFd::new(socket, PollFlags::RDHUP)];
+    let ended = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
+    // This fails only if a signal arrives; then the end is noticed in the usual way.
+    poll(&mut polled, Some(&Timespec::default())).is_ok()
+        && polled.iter().any(|polled| polled.revents().intersects(ended))
 }
 
 async fn until_closed(socket: OwnedFd) -> io::Result<()> {
@@ -108,7 +120,7 @@ async fn until_left(socket: OwnedFd) -> io::Result<()> {
     }
     let socket = UnixStream::from_std(socket.into())?;
     while !socket.ready(Interest::READABLE).await?.is_read_closed() {
-        // Forgotten before it is looked at, so that what comes meanwhile is looked at again.
+        // Readiness is cleared before the check, so that descriptors that arrive meanwhile are checked again.
         let _ = socket.try_io(Interest::READABLE, nothing);
         if has_descriptors(socket.as_fd()) {
             break;
@@ -117,7 +129,7 @@ async fn until_left(socket: OwnedFd) -> io::Result<()> {
     Ok(())
 }
 
-/// Has the runtime forget that a socket is ready.
+/// Makes the runtime clear the readiness of a socket.
 fn nothing() -> io::Result<()> {
     Err(io::ErrorKind::WouldBlock.into())
 }
@@ -130,8 +142,8 @@ fn has_descriptors(socket: BorrowedFd<'_>) -> bool {
     count.is_some_and(|count| count.trim() != "0")
 }
 
-/// Binds a unix socket with this file mode. A socket that no process listens on any more is
-/// replaced; one that a process listens on, or a file of another kind, is not.
+/// Binds a unix socket with this file mode. A socket that no process listens on is replaced; a socket with a
+/// listener, or a file of another kind, is not.
 pub fn bind_unix(path: &Path, mode: u32) -> io::Result<UnixListener> {
     if let Ok(metadata) = std::fs::symlink_metadata(path) {
         if !metadata.file_type().is_socket() {
@@ -143,8 +155,8 @@ pub fn bind_unix(path: &Path, mode: u32) -> io::Result<UnixListener> {
         }
         std::fs::remove_file(path)?;
     }
-    // The mask makes the socket private from its first moment on. It holds for the whole process,
-    // which makes no file that others should use.
+    // The umask makes the socket private from its first moment on. It applies to the whole process, which
+    // creates no file for others.
     let before = umask(Mode::RWXG | Mode::RWXO);
     let listener = UnixListener::bind(path);
     umask(before);
@@ -155,7 +167,7 @@ pub fn bind_unix(path: &Path, mode: u32) -> io::Result<UnixListener> {
 
 #[cfg(test)]
 mod tests {
-    use super::{closed, left, watch_peer};
+    use super::{closed, has_left, left, watch_peer};
     use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg, sockopt};
     use std::io::IoSlice;
     use std::mem::MaybeUninit;
@@ -191,12 +203,13 @@ mod tests {
         });
     }
 
-    /// L3: the end of a client is noticed also if nobody reads what it sent before, over either kind of socket.
+    /// L3: the disconnection of a client is noticed even if its data is not read, over either kind of socket.
     #[test]
     fn a_client_that_leaves_is_noticed_though_it_is_not_read_l3() {
         block_on(async {
             let (near, mut far) = tcp_pair().await;
             far.write_all(b"something").await.unwrap();
+            assert!(!has_left(&near));
             let mut gone = pin!(left(&near));
             let mut cx = Context::from_waker(Waker::noop());
             for _ in 0..10 {
@@ -220,7 +233,8 @@ mod tests {
         });
     }
 
-    /// L3: the end of a client is noticed though its socket is read, or not; what it sends does not count.
+    /// L3: the disconnection of a client is noticed whether or not its socket is read; sent data does not
+    /// matter.
     #[test]
     fn a_client_that_closes_is_noticed_whether_it_is_read_l3() {
         block_on(async {
@@ -249,7 +263,8 @@ mod tests {
         });
     }
 
-    /// L3: a client that leaves its own end in the socket and dies is noticed, whatever else it sent and whenever.
+    /// L3: a client that sends its own end of the socket and dies is noticed, whatever else it sent and
+    /// whenever.
     #[test]
     fn a_client_that_sends_its_own_end_is_noticed_l3() {
         let send = |far: &UnixStream, bytes: &[u8]| {
@@ -260,7 +275,7 @@ mod tests {
             sendmsg(far, &[IoSlice::new(bytes)], &mut rights, SendFlags::empty()).unwrap();
         };
         block_on(async {
-            // Before anybody waits for the end.
+            // Before `left` is awaited.
             let (near, mut far) = UnixStream::pair().unwrap();
             far.write_all(b"something").await.unwrap();
             send(&far, b"!");
@@ -268,7 +283,7 @@ mod tests {
             drop(far);
             left(&near).await;
             drop(near);
-            // While somebody does.
+            // While it is awaited.
             let (near, mut far) = UnixStream::pair().unwrap();
             let gone = tokio::spawn(left(&near));
             far.write_all(b"something").await.unwrap();

@@ -4,7 +4,7 @@
 //! threads before a lock is taken, and while another thread holds it: so it decides in which order threads get the
 //! locks. Without the feature none of that is compiled.
 
-use std::sync::{Mutex, MutexGuard, TryLockError};
+use std::sync::{Condvar, Mutex, MutexGuard, TryLockError};
 
 /// Takes a lock.
 #[inline]
@@ -12,6 +12,23 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     #[cfg(feature = "simulated")]
     simulated::wait_for(mutex);
     mutex.lock().unwrap_or_else(crate::broken)
+}
+
+/// Releases a lock until another thread may have changed the state it guards, and takes it again. The caller
+/// checks whether its condition holds. A thread that changes the state calls [`Condvar::notify_all`].
+pub(crate) fn wait<'a, T>(
+    mutex: &'a Mutex<T>,
+    changed: &Condvar,
+    guard: MutexGuard<'a, T>,
+) -> MutexGuard<'a, T> {
+    #[cfg(feature = "simulated")]
+    if simulated::is_simulated() {
+        drop(guard);
+        simulated::run_others();
+        return lock(mutex);
+    }
+    let _ = mutex;
+    changed.wait(guard).unwrap_or_else(crate::broken)
 }
 
 /// Takes a lock if it is free.
@@ -25,12 +42,12 @@ pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     }
 }
 
-/// How often a lock that somebody has is looked at before the caller waits for it, and how often in between other threads
-/// of a busy machine are let in.
+/// How often a taken lock is tried before the caller waits for it, and after how many of these tries the thread
+/// yields to others.
 const LOOKS: u32 = 16;
 const YIELDS: u32 = 4;
 
-/// Takes a lock that nobody has, or that somebody has for a few microseconds.
+/// Takes a lock that is free, or that another thread holds only for a few microseconds.
 pub(crate) fn try_briefly<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     for look in 0..LOOKS {
         if let Some(guard) = try_lock(mutex) {
@@ -53,7 +70,7 @@ pub(crate) mod simulated {
     use std::cell::Cell;
     use std::sync::{Mutex, TryLockError};
 
-    /// Lets others run: if it must, because another thread holds the lock, or if it likes to.
+    /// Runs other threads: `must` if another thread holds the lock; otherwise the simulator decides whether to.
     pub type Yield = fn(must: bool);
 
     thread_local! {
@@ -65,10 +82,22 @@ pub(crate) mod simulated {
         YIELD.set(run_others);
     }
 
-    /// Lets others run, if this thread yields at locks and it likes to.
+    /// Lets the simulator run other threads, if this thread yields at locks.
     pub(super) fn let_others_run() {
         if let Some(run_others) = YIELD.get() {
             run_others(false);
+        }
+    }
+
+    /// Whether this thread yields at locks.
+    pub(super) fn is_simulated() -> bool {
+        YIELD.get().is_some()
+    }
+
+    /// Runs other threads, because this thread waits for them.
+    pub(super) fn run_others() {
+        if let Some(run_others) = YIELD.get() {
+            run_others(true);
         }
     }
 

@@ -1,4 +1,4 @@
-//! What the host takes from the machine it runs on.
+//! The parts of the machine that the host uses.
 
 use crate::clock::Clock;
 use crate::kept::{Machine, Processes, RealProcesses};
@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 use tokio::runtime::Handle;
 
-/// The machine under a host: its clock, its disk, what runs its tasks, its processes.
+/// The machine under a host: its clock, its disk, the executor of its tasks, its processes.
 #[derive(Clone)]
 pub struct System {
     /// The clock, with the random source.
@@ -19,7 +19,7 @@ pub struct System {
     pub tasks: Tasks,
     /// The processes of clients.
     pub processes: Arc<dyn Processes>,
-    /// Which machine it is, since which boot.
+    /// The identity of the machine and its boot.
     pub machine: Machine,
 }
 

@@ -1,7 +1,7 @@
-//! Where the host's tasks and its work that blocks are run.
+//! Where the host's tasks and its blocking work run.
 //!
-//! The daemon runs tasks on tokio, and work that blocks on threads of its own ([`crate::jobs`]). A simulator passes an
-//! [`Executor`] of its own, which decides what runs next.
+//! The daemon runs tasks on tokio, and blocking work on threads of its own ([`crate::jobs`]). A simulator
+//! passes an [`Executor`] of its own, which decides what runs next.
 
 use crate::brief::{Brief, Briefs};
 use crate::jobs::Jobs;
@@ -15,7 +15,7 @@ pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// Work that may wait for the disk.
 pub type Job = Box<dyn FnOnce() + Send>;
 
-/// Something else than tokio that runs tasks and jobs.
+/// Runs tasks and jobs instead of tokio.
 pub trait Executor: Send + Sync {
     /// Runs a task to its end.
     fn spawn(&self, task: Task);
@@ -38,7 +38,7 @@ enum Place {
 }
 
 impl Tasks {
-    /// On an executor of the caller's.
+    /// Runs them on an executor that the caller provides.
     #[must_use]
     pub fn on(executor: Arc<dyn Executor>) -> Self {
         Self { place: Place::Other(executor), briefs: Arc::new(Briefs::unbounded()) }
@@ -58,7 +58,7 @@ impl Tasks {
         }
     }
 
-    /// Leave to do work on this thread that may wait for the disk and seldom does. None if it is to be done by
+    /// Leave to do work on this thread that may wait for the disk and rarely does. `None` if it must be done by
     /// [`Tasks::spawn_blocking`].
     pub(crate) fn brief(&self) -> Option<Brief<'_>> {
         self.briefs.begin()

@@ -1,5 +1,5 @@
-//! What a monitor sends to a client: a text, changes that are combined until the client reads, or a text that is still
-//! being made.
+//! What a monitor sends to a client: a text, changes that are combined until the client reads, or a text that
+//! is still being made.
 
 use crate::budget::{Budget, Part};
 use crate::outbox::{ITEM_BYTES, Ticket};
@@ -8,10 +8,10 @@ use paceline_tables::schema::Schema;
 use paceline_types::Uuid;
 use std::sync::{Arc, OnceLock};
 
-/// Changes that a monitor tells, encoded once for all clients that watch the same.
+/// Changes that a monitor reports, encoded once for all clients that watch the same.
 ///
-/// An update keeps no row: it is a text. A client that is slow to read gets the changes that pile up as
-/// one; of those it keeps the net effect on what its monitor looks at, which counts for what it is.
+/// An update keeps no row: it is a text. A client that reads slowly gets the changes that pile up combined. Of
+/// those only the net effect on what its monitor sees is kept, and counted for its size.
 #[derive(Debug)]
 pub struct Update {
     /// The id the client gave to its monitor.
@@ -20,7 +20,7 @@ pub struct Update {
     pub transaction: Uuid,
     /// What the client monitors.
     pub monitor: Arc<Monitor>,
-    /// The schema that the changes are of.
+    /// The schema of the changes.
     schema: Arc<Schema>,
     pub(crate) told: Told,
 }
@@ -31,11 +31,12 @@ pub(crate) enum Told {
     Body(Arc<Body>),
     /// Several commits, to be encoded when the client is ready for them.
     Net(Net),
-    /// What is still being made. It keeps its place; the connection takes it, and what is behind it, when it is there.
+    /// A text that is still being made. It keeps its place; the connection takes it, and the items behind it,
+    /// when it is complete.
     Later(Arc<LaterBody>),
 }
 
-/// The place of a text that is still being made; filled with none if there is nothing to tell.
+/// The place of a text that is still being made; filled with `None` if there is nothing to send.
 pub(crate) type LaterBody = OnceLock<Option<Arc<Body>>>;
 
 /// The `<table-updates>` object of an update.
@@ -43,13 +44,13 @@ pub(crate) type LaterBody = OnceLock<Option<Arc<Body>>>;
 pub enum UpdateText {
     /// There is nothing to send.
     Nothing,
-    /// A text that is ready.
+    /// A complete text.
     Ready(SharedText),
     /// A text that is to be made in pieces.
     Long(Box<Telling>),
 }
 
-/// A text that other clients may get too.
+/// A text that may be shared with other clients.
 #[derive(Debug)]
 pub struct SharedText(Arc<Body>);
 
@@ -59,7 +60,7 @@ impl AsRef<[u8]> for SharedText {
     }
 }
 
-/// The text of an update, which counts once in the budget for all clients that are to get it.
+/// The text of an update, which counts once in the budget for all clients that receive it.
 #[derive(Debug)]
 pub(crate) struct Body {
     text: Box<[u8]>,

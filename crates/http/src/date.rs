@@ -1,4 +1,4 @@
-//! Times as HTTP and the common log format write them, from milliseconds since 1970. It reads no clock.
+//! Formats times for HTTP and for the common log format, from milliseconds since 1970. It reads no clock.
 
 use paceline_types::civil;
 
@@ -7,14 +7,14 @@ const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/// As in the field `Date` (RFC 9110 5.6.7).
+/// Formats a time for the field `Date` (RFC 9110 5.6.7).
 pub(crate) fn http(wall_ms: u64) -> String {
     let weekday = DAYS[(wall_ms / 86_400_000 % 7) as usize];
     let (year, month, day, clock) = parts(wall_ms);
     format!("{weekday}, {day:02} {month} {year:04} {clock} GMT")
 }
 
-/// As in the common log format.
+/// Formats a time for the common log format.
 pub(crate) fn common(wall_ms: u64) -> String {
     let (year, month, day, clock) = parts(wall_ms);
     format!("{day:02}/{month}/{year:04}:{clock} +0000")

@@ -1,9 +1,9 @@
-//! The HTTP door: a reverse proxy whose requests walk the one path.
+//! The HTTP door: a reverse proxy that submits every request to the engine.
 //!
-//! Owns the sockets of frontends and the connections to servers, HTTP/1 as bytes (`wire`), and what a
-//! refusal looks like to a client (`respond`). Promises H1 to H5 and D2; that a client which leaves while
-//! its request waits takes it along at once; and that no more memory is used for a body than two
-//! buffers. It does not decide which requests may run: the engine does, behind `host`.
+//! Owns the sockets of frontends and the connections to servers, HTTP/1 as bytes (`wire`), and the form of a refusal
+//! (`respond`). Promises H1 to H5 and D2. Promises also that a waiting request ends as soon as its client
+//! disconnects, and that a body uses no more memory than two buffers. It does not decide which requests may run: the
+//! engine does, through `host`.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod date;

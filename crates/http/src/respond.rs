@@ -1,8 +1,8 @@
 //! The one place where refusals and failures become HTTP responses.
 //!
-//! No other module of this crate chooses a status. Every response says in one sentence what happened and
-//! where, as JSON to clients that ask for it and as text to all others, unless the frontend has a page of
-//! its own for that status.
+//! No other module of this crate chooses a status. Every response states in one sentence what happened and where: as
+//! JSON if the client accepts JSON, else as text. A frontend can replace this body for a status with a page of its
+//! own.
 
 use crate::date;
 use crate::serve::{Failure, Unfit, tls_why};
@@ -12,7 +12,7 @@ use paceline_types::{Place, Reason, Refusal, Time};
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// A page in place of the usual body.
+/// A page that replaces the usual body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Page {
     pub content_type: &'static str,
@@ -30,7 +30,7 @@ pub(crate) struct Reply {
     place: Option<Place>,
     rule: Option<u32>,
     retry_after: Option<u64>,
-    /// The limit that refused, as `RateLimit-Policy` says it.
+    /// The limit that refused the request, as `RateLimit-Policy` reports it.
     quota: Option<Quota>,
 }
 
@@ -63,7 +63,7 @@ impl Reply {
         Self::new(408, "timeout", "the head of the request was not received in time")
     }
 
-    /// The response to a head that rules cannot judge.
+    /// The response to a head that rules cannot evaluate.
     pub fn unfit(unfit: &Unfit) -> Self {
         match unfit {
             Unfit::TooMuch(error) => Self::new(431, "too_long", error.to_string()),
@@ -76,18 +76,18 @@ impl Reply {
         Self::new(413, "too_large", "the body of the request is longer than the frontend allows")
     }
 
-    /// The response where an edit took the server away.
+    /// The response when an edit has removed the server.
     pub fn no_server() -> Self {
         Self::new(503, "no_server", "the server was taken out of the configuration")
     }
 
-    /// The response where an edit took the frontend away that listened where the request came in.
+    /// The response when an edit has removed the frontend whose address the request arrived at.
     pub fn no_frontend() -> Self {
         Self::new(503, "no_frontend", "no frontend listens at this address any more")
     }
 
-    /// The response where no server can be connected to. What servers there are, and where, is not for
-    /// clients; the access log has it. `tls` is what is wrong with its TLS, if that is what is.
+    /// The response when no server can be connected to. It does not name servers or their addresses; the access log
+    /// does. `tls` describes the TLS failure, if TLS failed.
     pub fn unreachable(tls: Option<&'static str>) -> Self {
         const MESSAGE: &str = "the server cannot be connected to";
         match tls {
@@ -96,12 +96,12 @@ impl Reply {
         }
     }
 
-    /// The response to a request of which more would have to be kept than there is room for.
+    /// The response to a request that would need more memory than is left.
     pub fn no_room(message: &'static str) -> Self {
         Self::new(503, "exhausted", message)
     }
 
-    /// The response where all descriptors for connections to servers are in use, or as many as the backend may have.
+    /// The response when all descriptors for connections to servers are in use, or the backend has used its share.
     pub fn no_descriptor(is_share_used: bool) -> Self {
         let message = match is_share_used {
             true => "the backend has used up its share of connections to servers",
@@ -110,7 +110,7 @@ impl Reply {
         Self::new(503, "exhausted", message)
     }
 
-    /// The response in place of one that does not come; none if the client has left.
+    /// The response in place of a missing one; none if the client has disconnected.
     pub fn failed(failure: &Failure) -> Option<Self> {
         Some(match failure {
             Failure::ClientLeft => return None,
@@ -136,15 +136,14 @@ impl Reply {
         })
     }
 
-    /// The response to a request that was turned away at `now`. `quota` is the limit of the checkpoint
-    /// that did.
+    /// The response to a request that was refused at `now`. `quota` is the limit of the checkpoint that refused it.
     pub fn refused(refusal: &Refusal, now: Time, quota: Option<Quota>) -> Self {
         let (status, word) = status(&refusal.reason);
         let status = refusal.status.unwrap_or(status);
         let mut reply = Self::new(status, word, refusal.reason.to_string());
         let is_passing = matches!(status, 429 | 503);
         let seconds = refusal.retry_at.map(|at| at.since(now).0.div_ceil(1_000_000_000));
-        // A slot is free when another request ends. When that is cannot be known; soon is the best guess.
+        // A slot becomes free when another request ends. That moment is unknown; soon is the best guess.
         reply.retry_after = is_passing.then(|| seconds.unwrap_or(1).max(1));
         if let Reason::Rejected { rule } = refusal.reason {
             reply.rule = Some(rule);
@@ -154,7 +153,7 @@ impl Reply {
         reply
     }
 
-    /// The fields of the head but those of the body and the connection: name and value.
+    /// The name and value of each field in the head, except the fields of the body and of the connection.
     pub fn fields(&self) -> Vec<(&'static str, String)> {
         let mut fields = vec![];
         if let Some(seconds) = self.retry_after {
@@ -199,7 +198,7 @@ impl Reply {
         text
     }
 
-    /// Adds to an object of JSON what turned the request away, if something did.
+    /// Adds the place that refused the request, if any, to a JSON object.
     pub fn push_place(&self, out: &mut String) {
         match &self.place {
             Some(Place::Checkpoint { name, key }) => {
@@ -221,7 +220,7 @@ impl Reply {
         }
     }
 
-    /// Writes the whole response as HTTP/1.1. Returns how long its body is.
+    /// Writes the whole response as HTTP/1.1. Returns the length of its body.
     pub fn write(&self, how: How<'_>, out: &mut Vec<u8>) -> usize {
         let (body, content_type) = self.body(how.page, how.is_json);
         out.extend_from_slice(b"HTTP/1.1 ");
@@ -279,13 +278,14 @@ fn status(reason: &Reason) -> (u16, &'static str) {
         Reason::UnknownResource { .. } => (503, "unknown_resource"),
         Reason::TooWide { .. } => (503, "too_wide"),
         Reason::BlocksItself { .. } => (503, "blocks_itself"),
+        Reason::Deadlock { .. } => (503, "deadlock"),
         Reason::NotOwner { .. } => (503, "not_owner"),
         Reason::Cancelled { .. } => (503, "cancelled"),
         Reason::Exhausted { .. } => (503, "exhausted"),
     }
 }
 
-/// What a status is called (RFC 9110 15).
+/// The reason phrase of a status (RFC 9110 15).
 pub(crate) const fn phrase(status: u16) -> &'static str {
     match status {
         400 => "Bad Request",
@@ -307,7 +307,7 @@ pub(crate) const fn phrase(status: u16) -> &'static str {
     }
 }
 
-/// A name as a string of structured fields (RFC 9651 3.3.3), which has only ASCII.
+/// A name as a string of structured fields (RFC 9651 3.3.3), which allows only ASCII.
 fn quoted(name: &str) -> String {
     let mut text = String::from("\"");
     for c in name.chars() {
@@ -321,8 +321,8 @@ fn quoted(name: &str) -> String {
     text
 }
 
-/// Writes a text as JSON does, and escapes whatever could move a terminal's cursor or end a line for
-/// somebody: all control characters, also those beyond ASCII, and the two separators of Unicode.
+/// Writes a JSON string, and escapes every character that could move a terminal's cursor or end a line: all control
+/// characters, including those beyond ASCII, and the two Unicode separators.
 pub(crate) fn push_json(out: &mut String, text: &str) {
     out.push('"');
     for c in text.chars() {
@@ -395,7 +395,7 @@ mod tests {
         assert_eq!(out, format!("{escaped}\u{a0}é{}😀\"", r"\u2028\u2029"));
     }
 
-    /// H1: what could be read in two ways is 400; what is too long says so (RFC 9110 15.5, RFC 6585 5).
+    /// H1: an ambiguous head gets 400; a head that is too long gets a status of its own (RFC 9110 15.5, RFC 6585 5).
     #[test]
     fn every_wrong_head_has_its_status_h1_d2() {
         for (error, status) in [

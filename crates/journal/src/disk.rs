@@ -1,4 +1,4 @@
-//! The seam to the disk: the few file operations that the journal needs.
+//! The interface to the disk: the few file operations that the journal needs.
 //!
 //! Owns the traits `Disk` and `DiskFile`. `RealDisk` is the machine's own file system and the default.
 //! `MemoryDisk` keeps files in memory and simulates a loss of power. `FaultyDisk` wraps another disk and
@@ -34,7 +34,7 @@ pub trait Disk: Debug + Send + Sync {
     /// Opens a file, or creates it.
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn DiskFile>>;
 
-    /// Gives a file another name in the same directory, in place of any file of that name.
+    /// Renames a file within its directory, replacing any file of that name.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
     /// Removes a file.
@@ -58,7 +58,7 @@ pub trait DiskFile: Debug + Send + Sync {
     /// Makes contents and length survive a loss of power.
     fn sync(&self) -> io::Result<()>;
 
-    /// What the file system knows about the file.
+    /// The metadata of the file.
     fn facts(&self) -> io::Result<Facts>;
 
     /// Locks this file, under any of its names, for as long as it is open. Returns false if another process
@@ -90,7 +90,7 @@ pub enum Access {
     Create(u32),
 }
 
-/// What the file system knows about a file.
+/// The metadata of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Facts {
     /// The length in bytes.
@@ -105,7 +105,7 @@ pub struct Facts {
     pub regular: bool,
 }
 
-/// Writes all of `bytes`, in as many calls as it takes. On failure also returns how many were written.
+/// Writes all of `bytes`, in as many calls as needed. On failure also returns how many were written.
 pub(crate) fn write_all(
     file: &dyn DiskFile,
     bytes: &[u8],

@@ -114,9 +114,9 @@ pub enum OpenError {
     Exists(PathBuf),
     /// The file is empty, so it is not a database.
     Empty(PathBuf),
-    /// The path names a directory, a device or the like.
+    /// The path names a directory, a device or another special file.
     NotAFile(PathBuf),
-    /// The file does not begin as a standalone database does.
+    /// The file does not begin like a standalone database.
     Format(PathBuf),
     /// The file is one of OVSDB's clustered databases.
     Clustered(PathBuf),
@@ -160,7 +160,12 @@ impl fmt::Display for OpenError {
                 path.display()
             ),
             OpenError::Corrupt { path, offset, reason } => {
-                write!(f, "{}: corrupt record at offset {offset}: {reason}", path.display())
+                let path = path.display();
+                write!(f, "{path}: corrupt record at offset {offset}: {reason}")?;
+                if *offset > Position(0) {
+                    f.write_str("; `paceline ovsdb repair` saves the records before it")?;
+                }
+                Ok(())
             }
             OpenError::Invalid { path, offset, reason } => {
                 write!(f, "{}: invalid record at offset {offset}: {reason}", path.display())
@@ -213,7 +218,7 @@ impl fmt::Display for LockError {
     }
 }
 
-/// The file that a lock file is for: `.name.~lock~` stands beside `name`.
+/// The file that a lock file belongs to: `.name.~lock~` is beside `name`.
 fn locked_file(lock: &Path) -> PathBuf {
     let name = lock.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let name = name.strip_prefix('.').unwrap_or(name);

@@ -191,7 +191,7 @@ impl FileLog {
         self.failure(action, io::Error::new(kind, "the file is opened read-only"))
     }
 
-    /// Takes back a batch that failed after `written` bytes, and returns the error for the caller.
+    /// Removes a batch that failed after `written` bytes, and returns the error for the caller.
     fn take_back(&mut self, written: usize, error: io::Error) -> AppendError {
         let failure = self.failure("append", error);
         let mut restored = self.file.truncate(self.position.0);
@@ -249,8 +249,8 @@ impl Log for FileLog {
     }
 
     fn end_sync(&mut self, done: SyncDone) -> Result<Position, SyncError> {
-        // If the file has been replaced in the meantime, the outcome no longer matters: the new file
-        // was synced before it took the old one's place.
+        // If the file has been replaced in the meantime, the outcome no longer matters: the new file was synced
+        // before it replaced the old one.
         if Arc::ptr_eq(&done.file, &self.file) {
             let upto = done.upto;
             if let Some(failure) = done.failure(&self.path) {
@@ -328,8 +328,8 @@ impl Log for FileLog {
         // From here on the name refers to the new file, whatever happens next.
         self.file = file;
         if let Err(failure) = self.sync_dir() {
-            // A loss of power could still bring the old file back. So nothing more may go into the
-            // new one until its name is safe, and the side file goes on describing the old one.
+            // A loss of power could still restore the old file. So nothing more may be written to the new one until
+            // its name is safe, and the side file continues to describe the old one.
             self.enter(facts, Position(facts.len), base);
             self.broken = Some(failure.clone());
             return Err(RewriteError::Io(failure));

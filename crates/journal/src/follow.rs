@@ -25,14 +25,14 @@ pub enum Mode {
     ReadOnly,
 }
 
-/// How an opening went.
+/// The result of an opening.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recovery {
-    /// How many records there are.
+    /// The number of records.
     pub records: u64,
-    /// Where the last one ends.
+    /// Where the last record ends.
     pub position: Position,
-    /// The torn tail behind it, if there was one: the host should log it.
+    /// The torn tail after it, if there was one: the host should log it.
     pub torn: Option<Torn>,
     /// Up to where the file was known to be synced when it was opened.
     pub synced: Option<Position>,
@@ -60,7 +60,7 @@ pub struct Torn {
 
 /// A journal that is being opened.
 ///
-/// Call `next` until it returns none, then `finish`.
+/// Call `next` until it returns `None`, then `finish`.
 #[derive(Debug)]
 pub struct Follow {
     log: FileLog,
@@ -121,6 +121,9 @@ impl Follow {
     pub fn finish(mut self) -> Result<(FileLog, Recovery), OpenError> {
         while self.advance()? {}
         let position = self.reader.position();
+        if self.known.is_some_and(|known| position.0 < known.base) {
+            self.judge(Damage { offset: position, reason: "the file ends here".to_owned() })?;
+        }
         if !self.log.is_read_only() {
             self.settle(position).map_err(OpenError::Io)?;
         }
@@ -156,6 +159,20 @@ impl Follow {
             // Without its schema the file is not a database, whatever else it holds.
             return Err(corrupt(format!("the first record is damaged: {reason}")));
         }
+        if let Some(base) = self.known.map(|known| known.base).filter(|base| offset.0 < *base) {
+            // A rewritten file gets its name after it is synced, so no crash tears this part. Its snapshot is one
+            // record: if it were cut as a torn tail, the database would be empty.
+            return Err(corrupt(format!(
+                "{reason}; the file was complete up to offset {base} when it was last compacted"
+            )));
+        }
+        if self.known.is_none() && self.records == 1 {
+            // Without the side file it is unknown whether the second record is a snapshot, as in a copy of a compacted
+            // file. If it were cut, the database would be empty.
+            return Err(corrupt(format!(
+                "{reason}; it may be the whole content, so it is not cut off as a torn tail"
+            )));
+        }
         let synced = self.known.map(|known| Position(known.synced));
         let verdict = judge(self.log.file(), offset, self.facts.len, synced);
         match verdict.map_err(|error| self.io("read", error))? {
@@ -178,16 +195,16 @@ impl Follow {
         if let Some(torn) = &mut self.torn {
             torn.kept = match keep_aside(log.disk(), log.path(), log.file(), position) {
                 Ok(kept) => Some(kept),
-                // No client was told that records that were never synced are durable, so it is better to
-                // serve than to keep the tail (J5).
+                // Records that were never synced were not acknowledged as durable, so it is better to serve than to
+                // keep the tail (J5).
                 Err(failure) if failure.is_full() && synced.is_some_and(|at| at <= position.0) => {
                     None
                 }
                 Err(failure) => return Err(failure),
             };
         }
-        // The kept tail's name must be safe before the tail is cut. This is needed without a tail too: the
-        // last process may have been killed before its last rename reached the disk.
+        // The kept tail's name must be safe before the tail is cut. This is needed without a tail too: the previous
+        // process may have been killed before its last rename reached the disk.
         log.sync_dir()?;
         if self.torn.is_some() {
             let cut = log.file().truncate(position.0);

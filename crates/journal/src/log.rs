@@ -1,4 +1,4 @@
-//! The seam between the database and its storage: a log to append to and to follow.
+//! The interface between the database and its storage: a log to append to and to follow.
 //!
 //! Owns `Position`, the trait `Log` and the two halves of a sync that runs on another thread. A
 //! log has one writer. The writer passes the position that it expects to `append`, so that a log shared
@@ -12,7 +12,7 @@ use crate::error::{AppendError, Failure, RewriteError, SyncError};
 use crate::reader::Reader;
 use crate::rewrite::Rewrite;
 
-/// A place in the log: the byte offset in the current file where a record ends, or begins.
+/// A place in the log: the byte offset in the current file where a record begins or ends.
 ///
 /// A position is valid for one file. `install` replaces the file and returns the position in the new
 /// one.
@@ -60,14 +60,14 @@ pub trait Log: Send {
     /// The size of the log when it was last rewritten, by which the caller decides when to rewrite it again.
     fn base(&self) -> u64;
 
-    /// Reads the records between `from`, where a record must begin, and the present end.
+    /// Reads the records between `from`, where a record must begin, and the current end.
     fn follow(&self, from: Position) -> Reader;
 
     /// Begins a replacement of the log's contents. It may be written on another thread.
     fn rewrite(&mut self) -> Result<Rewrite, RewriteError>;
 
-    /// Appends the records from `copy_from` to the present end to the replacement, puts it in place, and
-    /// returns its end. Everything is synced then.
+    /// Appends the records from `copy_from` to the current end to the replacement, puts it in place, and returns its
+    /// end. Everything is synced then.
     fn install(&mut self, rewrite: Rewrite, copy_from: Position) -> Result<Position, RewriteError>;
 }
 

@@ -11,7 +11,7 @@ use crate::log::{Log, Position, SyncDone, SyncJob};
 use crate::reader::Reader;
 use crate::rewrite::Rewrite;
 
-/// A log in memory. It is gone when it is dropped.
+/// A log in memory. Dropping it deletes it.
 #[derive(Debug)]
 pub struct MemoryLog(FileLog);
 

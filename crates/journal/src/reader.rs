@@ -90,7 +90,7 @@ impl Reader {
         }
     }
 
-    /// The next record, or `None` at the end of the stretch.
+    /// The next record, or `None` at the end of the range.
     #[expect(clippy::should_implement_trait, reason = "a record borrows the reader's buffer")]
     pub fn next(&mut self) -> Result<Option<Record<'_>>, ReadError> {
         Ok(if self.advance()? { Some(self.record()) } else { None })
@@ -133,7 +133,7 @@ impl Reader {
         Record { offset: Position(self.offset), body }
     }
 
-    /// The current record with its frame, as it stands in the file.
+    /// The current record with its frame, as it is in the file.
     pub(crate) fn framed(&self) -> &[u8] {
         self.ready().get(..self.len).unwrap_or_default()
     }
@@ -161,7 +161,7 @@ impl Reader {
         self.buffer.get(self.filled.clone()).unwrap_or_default()
     }
 
-    /// Leaves the current record behind.
+    /// Moves past the current record.
     fn consume(&mut self) {
         self.filled.start += self.len;
         self.offset += self.len as u64;

@@ -13,7 +13,7 @@ use crate::file::tmp_path;
 use crate::log::Position;
 use crate::reader::{Damage, ReadError, Reader};
 
-/// How much is gathered before it is written.
+/// How many bytes are buffered before they are written.
 const PIECE: usize = 256 * 1024;
 
 /// A replacement for a journal, begun by `Log::rewrite`, put in place by `Log::install`.
@@ -27,9 +27,9 @@ pub struct Rewrite {
     tmp: PathBuf,
     file: Arc<dyn DiskFile>,
     buffer: Vec<u8>,
-    /// How much of the new file is written, not counting the buffer.
+    /// How much of the new file is written, without the buffer.
     written: u64,
-    /// How much the caller wrote, tails not counted.
+    /// How much the caller wrote, without copied tails.
     base: u64,
     /// The first failure, if any. After it nothing more is written or installed.
     failed: Option<RewriteError>,
@@ -53,7 +53,7 @@ impl Rewrite {
             // No other process can have opened a file that was just created.
             .and_then(|file| file.claim().map(|_| file))
             .map_err(|error| RewriteError::from_failure(Failure::new("create", &tmp, error)))?;
-        // Root may rewrite the journal of a daemon that runs as another user, and must not take it away.
+        // Root may rewrite the journal of a daemon that runs as another user; the file must stay that user's.
         if let (Ok(Some(before)), Ok(now)) = (old.owner(), file.owner())
             && now != Some(before)
         {
@@ -74,15 +74,15 @@ impl Rewrite {
         })
     }
 
-    /// Adds framed records. After any call has failed, every later call returns the same error.
+    /// Adds framed records. After a call has failed, every later call returns the same error.
     pub fn write(&mut self, records: &[u8]) -> Result<(), RewriteError> {
         self.attempt(|rewrite| rewrite.put(records))?;
         self.base += records.len() as u64;
         Ok(())
     }
 
-    /// Appends the records between two positions of the old file. A caller that does so in several
-    /// rounds leaves `install` little to copy.
+    /// Appends the records between two positions of the old file. A caller that does this in several rounds leaves
+    /// little for `install` to copy.
     pub fn copy_tail(&mut self, from: Position, to: Position) -> Result<(), RewriteError> {
         self.attempt(|rewrite| rewrite.copy(from, to))
     }

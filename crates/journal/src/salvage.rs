@@ -1,9 +1,9 @@
-//! What to do about damage: decides whether it is a torn tail, and saves the tail before it is cut.
+//! Handling of damage: decides whether it is a torn tail, and saves the tail before it is cut.
 //!
-//! Owns the decision between J2 and J3. Damage is a torn tail if it lies at or behind the last
-//! position known to be synced, or if no valid record follows it. If no synced position is known,
-//! only the second condition counts. Promises that the whole tail is synced in a file of its own before
-//! the journal is cut, and that no older such file is overwritten.
+//! Owns the decision between J2 and J3. Damage is a torn tail if it is at or after the last position known to be
+//! synced, or if no valid record follows it. If no synced position is known, only the second condition counts.
+//! Promises that the whole tail is synced in its own file before the journal is cut, and that no older such file is
+//! overwritten.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -46,7 +46,7 @@ pub(crate) fn judge(
     Ok(next.map_or(Verdict::Torn, |next| Verdict::Corrupt { next: Position(next) }))
 }
 
-/// Where the first valid record begins at or behind `from`.
+/// Where the first valid record begins at or after `from`.
 fn next_valid(file: &dyn DiskFile, from: u64, len: u64) -> io::Result<Option<u64>> {
     let mut buffer = vec![0; PIECE];
     let mut start = from;
@@ -66,13 +66,13 @@ fn next_valid(file: &dyn DiskFile, from: u64, len: u64) -> io::Result<Option<u64
         if got < PIECE {
             break;
         }
-        // A header line may lie across two pieces.
+        // A header line may span two pieces.
         start += (PIECE - HEADER_LEN_MAX) as u64;
     }
     Ok(None)
 }
 
-/// True if the body behind `header` is complete and has the right hash.
+/// True if the body after `header` is complete and has the right hash.
 fn body_matches(file: &dyn DiskFile, at: u64, header: &Header, len: u64) -> io::Result<bool> {
     let mut offset = at + header.line_len as u64;
     if header.body_len > len.saturating_sub(offset) {
@@ -156,7 +156,7 @@ mod tests {
     use crate::disk::MemoryDisk;
     use crate::frame::frame;
 
-    /// J3: a valid record is found wherever it stands, also across two pieces.
+    /// J3: a valid record is found wherever it is, even across two pieces.
     #[test]
     fn a_later_record_is_found() {
         let mut record = Vec::new();

@@ -5,13 +5,13 @@
 //! - The first slot is written and synced when a journal comes into service, before anything is appended.
 //! - The second slot is overwritten after each sync of the journal, and is not synced.
 //!
-//! A slot that is missing, unreadable or about another journal counts as unknown. A loss of power may spoil
-//! the second slot, and a write of it may fail. The first slot stays then. So the known position may be
-//! older than the truth, but never newer, and damage behind it is always a torn tail (J2).
+//! A slot that is missing, unreadable or about another journal counts as unknown. A loss of power may damage the
+//! second slot, and a write of it may fail. The first slot is then still valid. So the known position may be older
+//! than the real one, but never newer, and damage after it is always a torn tail (J2).
 //!
-//! A failure to write is not an error. If the first slot cannot be written, the file is made anew once. If
-//! that fails too, the file is removed, because what it says may be about another journal, and the log
-//! tries again before its next append.
+//! A failure to write is not an error. If the first slot cannot be written, the file is created anew once. If that
+//! fails too, the file is removed, because it may describe another journal, and the log tries again before its next
+//! append.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ pub(crate) struct Known {
 #[derive(Debug)]
 pub(crate) struct SideFile {
     path: PathBuf,
-    /// The open file, once its first slot is synced and describes the journal in service.
+    /// The open file, once its first slot is synced and describes the current journal.
     file: Option<Arc<dyn DiskFile>>,
 }
 
@@ -54,13 +54,13 @@ impl SideFile {
         slot(0).into_iter().chain(slot(SLOT)).max_by_key(|known| known.synced)
     }
 
-    /// True if the first slot is synced and describes the journal in service.
+    /// True if the first slot is synced and describes the current journal.
     pub fn is_settled(&self) -> bool {
         self.file.is_some()
     }
 
-    /// Writes what is known when a journal comes into service, and syncs it. Whatever happens to later
-    /// notes, damage behind this position is then known to be a torn tail.
+    /// Writes what is known when a journal comes into service, and syncs it. Whatever happens to later notes, damage
+    /// after this position is then known to be a torn tail.
     pub fn settle(&mut self, disk: &dyn Disk, facts: &Facts, known: Known) {
         let text = format(facts, known);
         self.file = None;
@@ -70,7 +70,7 @@ impl SideFile {
                 self.file = Some(file);
                 return;
             }
-            // Not synced, because every append to a full disk without a side file comes here.
+            // Not synced, because every append to a full disk without a side file executes this.
             let _ = disk.remove(&self.path);
         }
     }
@@ -114,13 +114,13 @@ pub(crate) fn directory(path: &Path) -> &Path {
 /// Where the second slot begins: in another sector than the first.
 const SLOT: u64 = 4_096;
 
-/// Every text has this length, so that each replaces all of the last one.
+/// Every text has this length, so that each completely replaces the previous one.
 const LEN: usize = 4 * 20 + "synced  base  inode  born  sum 01234567\n".len();
 
 fn format(facts: &Facts, known: Known) -> String {
     let (Known { synced, base }, Facts { inode, born, .. }) = (known, facts);
     let text = format!("synced {synced:020} base {base:020} inode {inode:020} born {born:020}");
-    // A write that power cuts short may leave digits of two texts, which look like a number.
+    // A write that a loss of power interrupts may leave digits of two texts, which look like a number.
     let sum = Sha1::digest(text.as_bytes());
     let sum: String = sum.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
     format!("{text} sum {sum}\n")
@@ -165,7 +165,7 @@ mod tests {
         }
     }
 
-    /// J2: whatever a loss of power leaves of the notes that follow, the first one is known.
+    /// J2: whatever a loss of power leaves of the following notes, the first one is known.
     #[test]
     fn a_loss_of_power_leaves_what_was_settled_j2() {
         for seed in 0..200 {

@@ -1,8 +1,9 @@
 //! Which locks changed since the host last looked at them.
 //!
-//! Owns a generation that counts visible changes (owner, fencing number, waiters), and the names of the locks to look
-//! at. A lock that appeared and went away between two looks needs none, so there are never more names than locks that
-//! exist and locks that the host has seen. It never holds what changed, only where.
+//! Owns a generation that counts visible changes (owner, fencing number, waiters), and the names of
+//! the locks that the host has to look at. A lock that appeared and disappeared between two looks
+//! is not among them, so there are never more names than locks that exist and locks that the host
+//! has seen. It never holds what changed, only the name of the lock.
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -11,7 +12,7 @@ use std::sync::Arc;
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     generation: u64,
-    /// Locks to look at.
+    /// Locks that the host has to look at.
     names: BTreeSet<Arc<str>>,
     /// Locks that existed when the host last looked at them.
     seen: BTreeSet<Arc<str>>,
@@ -26,7 +27,7 @@ impl Changes {
         }
     }
 
-    /// Notes that the lock `name` exists no more.
+    /// Notes that the lock `name` no longer exists.
     pub(crate) fn note_gone(&mut self, name: &Arc<str>) {
         self.generation = self.generation.wrapping_add(1);
         if self.seen.contains(name) {
@@ -36,13 +37,13 @@ impl Changes {
         }
     }
 
-    /// Notes that what the host saw of a lock is lost.
+    /// Notes that the host lost what it saw of a lock.
     pub(crate) fn note_unseen(&mut self, name: &Arc<str>) {
         self.names.insert(Arc::clone(name));
         self.seen.insert(Arc::clone(name));
     }
 
-    /// The first lock after `after` to look at.
+    /// The first lock after `after` that the host has to look at.
     pub(crate) fn take(
         &mut self,
         after: &str,

@@ -1,8 +1,8 @@
 //! The locks that each session has requested and not yet unlocked.
 //!
-//! Owns one entry per session and name, and each session's budget: the number of locks has no
-//! other limit. It keeps the alternation of lock and unlock, since an entry exists exactly between
-//! the two. It never orders waiters or grants anything.
+//! Owns one entry per session and name, and the budget of each session: the number of locks has no
+//! other limit. An entry exists exactly between a lock and the next unlock, so lock and unlock
+//! alternate. It never orders waiters or grants anything.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,14 +14,15 @@ use crate::line::Place;
 /// it may create, and their share of map nodes and of the name's shared allocation.
 pub const ENTRY_BYTES: usize = 256;
 
-/// Where a session stands with a name it locked or stole.
+/// How a session stands to a name that it locked or stole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// It owns the lock.
+    /// The session owns the lock.
     Owner,
-    /// It waits in line, for the first time or after having been robbed.
+    /// The session waits, for the first time or after the lock was stolen from it.
     Waiting,
-    /// It stole the lock and was robbed: it gets nothing more until it unlocks.
+    /// The session stole the lock and lost it to a later steal. It gets nothing more until it
+    /// unlocks.
     Robbed,
 }
 

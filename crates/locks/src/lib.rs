@@ -1,18 +1,19 @@
-//! Named locks: first come first served, stolen at will, each grant with a fencing number.
+//! Named locks: served in order of arrival, stolen at will, each grant with a fencing number.
 //!
-//! This crate owns the holder of each lock, its waiters in their order, and the numbers that
-//! grants carry. It promises:
+//! This crate owns the owner of each lock, its waiters in order, and the fencing numbers of grants.
+//! It promises:
 //!
 //! - L1: a lock has at most one owner, and lockers receive it first come, first served; a locker
-//!   who was robbed regains it before those still queued.
+//!   who was robbed regains it before those still queued, and a locker that waited before a restart
+//!   of the server stands before those that waited less ([`Locks::lock_after`]).
 //! - L2: every grant carries a fencing number larger than all before it. The host reserves a range
-//!   of numbers on disk; when the range is used up nothing is granted until it is extended.
+//!   of numbers on disk. When the range is used up, nothing is granted until it is extended.
 //! - L4: all effects of a call concern sessions other than the caller, and are queued when the call
-//!   returns. A host that sends effects first and the answer second keeps the promised order.
+//!   returns. A host that sends the effects first and the answer second keeps the promised order.
 //!
 //! It never reads a clock, writes a file, starts a thread or takes a lock of its own.
 //!
-//! What one session may do with one name, and where it stands:
+//! What a session may do with a name, and the resulting states:
 //!
 //! ```text
 //!            lock, free              stolen, came by lock
@@ -36,7 +37,7 @@ pub use paceline_types::SessionId;
 use std::fmt;
 use std::sync::Arc;
 
-/// Something a session must be notified of, although it sent no request just now.
+/// A notification for a session that did not make the call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// A session that waited owns the lock now.
@@ -57,7 +58,7 @@ pub enum Effect {
     },
 }
 
-/// Why a lock operation was not done. Nothing has changed when one of these is the answer.
+/// Why a lock operation was not done. An operation that returns an error changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockError {
     /// The session already locked or stole this name and has not unlocked it since.
@@ -68,10 +69,11 @@ pub enum LockError {
     Exhausted,
     /// One more entry would exceed the session's budget of bytes.
     TooMany,
-    /// All clients together, or all sessions of one client, have as much as they may: which of these, it says. The
-    /// owner of the sessions returns it.
+    /// All clients together, or all sessions of one client, have reached a limit; the text says
+    /// which. The owner of the sessions returns this error.
     TooManyTogether(&'static str),
-    /// The session has ended. The owner of the sessions returns it: this crate does not know them.
+    /// The session has ended. The owner of the sessions returns this error: this crate does not
+    /// know them.
     Ended,
 }
 

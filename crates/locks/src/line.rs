@@ -1,25 +1,38 @@
 //! One lock: its owner and its waiters, in order.
 //!
-//! Owns the order. New waiters join at the back; a robbed locker joins at the front, so it regains
-//! the lock before those still queued. Each waiter has a place, a number that never changes while
-//! it waits, so that leaving from the middle costs no more than joining. It never decides who may
-//! be granted the lock or which number a grant carries; `locks` does.
+//! Owns the order: robbed lockers, the last one first, so that they regain the lock before those still
+//! queued; then waiters that had waited in the server's last run, the longest first; then new ones, as
+//! they came. Each waiter has a place that never changes while it waits, so that leaving from the
+//! middle costs no more than joining. It never decides who may be granted the lock or which number a
+//! grant carries; `locks` does.
 
 use std::collections::BTreeMap;
 
 use crate::SessionId;
+use paceline_types::Span;
 
-/// A waiter's position: smaller is served earlier.
-pub(crate) type Place = i64;
+/// A waiter's position: the least is served first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    /// When it came, as far as that is known: new waiters have 0, those of the last run less.
+    at: i64,
+    /// The order among equals; no two places of a line have the same.
+    number: i64,
+}
 
-/// How an owner came to ask for its lock.
+impl Place {
+    /// When robbed lockers came: before all others.
+    const ROBBED: i64 = i64::MIN;
+}
+
+/// How an owner asked for its lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
     Lock,
     Steal,
 }
 
-/// The owner of a lock, and by which grant.
+/// The owner of a lock, and its grant.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Owner {
     pub(crate) session: SessionId,
@@ -27,7 +40,7 @@ pub(crate) struct Owner {
     pub(crate) asked: Asked,
 }
 
-/// A session that was robbed, with its new place if it waits to regain the lock.
+/// A session whose lock was stolen, with its new place if it waits to regain the lock.
 pub(crate) struct Victim {
     pub(crate) session: SessionId,
     pub(crate) place: Option<Place>,
@@ -38,25 +51,26 @@ pub(crate) struct Victim {
 pub(crate) struct Line {
     owner: Option<Owner>,
     waiters: BTreeMap<Place, SessionId>,
+    /// How many have joined.
+    joined: i64,
 }
 
 impl Line {
-    /// Joins at the back.
-    pub(crate) fn join(&mut self, session: SessionId) -> Place {
-        // Places cannot run out: 2^63 joins take longer than any machine lives.
-        let place = self.waiters.last_key_value().map_or(0, |(last, _)| last + 1);
-        self.waiters.insert(place, session);
-        place
+    /// Joins behind those that had waited as long in the last run, or longer: at the back, if it had not.
+    pub(crate) fn join(&mut self, session: SessionId, waited: Span) -> Place {
+        let waited = i64::try_from(waited.0).unwrap_or(i64::MAX);
+        let number = self.number();
+        self.stand(Place { at: -waited, number }, session)
     }
 
-    /// Leaves the line from wherever the waiter stands.
+    /// Removes a waiter from any place in the line.
     pub(crate) fn leave(&mut self, place: Place) {
         let waiter = self.waiters.remove(&place);
         debug_assert!(waiter.is_some(), "a waiter stands at its place");
     }
 
-    /// Makes `owner` the owner. A robbed locker goes to the front of the line; a robbed stealer
-    /// goes away.
+    /// Makes `owner` the owner. The previous owner moves to the front of the line if it had locked
+    /// the lock, and is removed if it had stolen it.
     pub(crate) fn seize(&mut self, owner: Owner) -> Option<Victim> {
         let robbed = self.owner.replace(owner)?;
         let place = (robbed.asked == Asked::Lock).then(|| self.join_front(robbed.session));
@@ -89,8 +103,19 @@ impl Line {
     }
 
     fn join_front(&mut self, session: SessionId) -> Place {
-        let place = self.waiters.first_key_value().map_or(0, |(first, _)| first - 1);
-        self.waiters.insert(place, session);
+        let number = -self.number();
+        self.stand(Place { at: Place::ROBBED, number }, session)
+    }
+
+    /// A number that cannot run out: 2^63 joins take longer than any machine lives.
+    const fn number(&mut self) -> i64 {
+        self.joined += 1;
+        self.joined
+    }
+
+    fn stand(&mut self, place: Place, session: SessionId) -> Place {
+        let other = self.waiters.insert(place, session);
+        debug_assert!(other.is_none(), "each has a place of its own");
         place
     }
 }

@@ -1,14 +1,15 @@
 //! The state machine: all locks of one server.
 //!
-//! Owns the locks by name, the reserved fencing numbers and the queue of effects; joins `line` (who
-//! is next) and `ledger` (who asked). It promises what the crate's header says, each operation in
-//! time logarithmic in locks, sessions and waiters (ending a session: that much per entry).
+//! Owns the locks by name, the reserved fencing numbers and the queue of effects. Joins `line`
+//! (which waiter is next) and `ledger` (which session asked for which lock). It promises what the
+//! crate's header says. Each operation takes time logarithmic in locks, sessions and waiters;
+//! ending a session takes that much per entry.
 //!
 //! A lock without owner and waiters does not exist. A lock with waiters but without owner exists
-//! only while no fencing number is left; `extend` hands it over. So while such a lock exists no
-//! number is left, and nobody can be granted anything ahead of its waiters.
+//! only while no fencing number is left; `extend` hands it over. While such a lock exists, no
+//! number is left, so no session can be granted anything ahead of its waiters.
 //!
-//! The host drains effects after each call. Effects for a session that has ended since are void.
+//! The host drains effects after each call. An effect for a session that has ended since is void.
 //! It never checks names: doors do, with `valid_lock_name` of `types`.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -19,6 +20,7 @@ use crate::changed::Changes;
 use crate::ledger::{Entry, Ledger, Standing};
 use crate::line::{Asked, Line, Owner};
 use crate::{Effect, LockError, SessionId};
+use paceline_types::Span;
 
 /// All locks of one server.
 ///
@@ -38,7 +40,7 @@ use crate::{Effect, LockError, SessionId};
 pub struct Locks {
     lines: BTreeMap<Arc<str>, Line>,
     ledger: Ledger,
-    /// Locks with waiters and without owner, for want of a fencing number.
+    /// Locks with waiters and without owner, because no fencing number was left.
     starved: BTreeSet<Arc<str>>,
     next_fencing: u64,
     reserved_until: u64,
@@ -47,7 +49,7 @@ pub struct Locks {
     changes: Changes,
 }
 
-/// One lock as it stands.
+/// The current state of one lock.
 #[derive(Clone, Copy, Debug)]
 pub struct LockView<'a> {
     name: &'a Arc<str>,
@@ -55,8 +57,8 @@ pub struct LockView<'a> {
 }
 
 impl Locks {
-    /// No locks, with the numbers from `next_fencing` up to but not including `reserved_until` to
-    /// grant, and `session_bytes_max` for the entries of each session.
+    /// No locks. Grants use the fencing numbers from `next_fencing` up to but not including
+    /// `reserved_until`; `session_bytes_max` is the budget of each session for its entries.
     pub fn new(next_fencing: u64, reserved_until: u64, session_bytes_max: usize) -> Locks {
         Locks {
             lines: BTreeMap::new(),
@@ -70,13 +72,24 @@ impl Locks {
         }
     }
 
-    /// Asks for a lock. True: the session owns it now. False: it waits, and a
-    /// [`Effect::Locked`] follows in its turn.
+    /// Asks for a lock. True: the session owns it now. False: the session waits, and an
+    /// [`Effect::Locked`] follows when its turn comes.
     pub fn lock(&mut self, session: SessionId, name: &str) -> Result<bool, LockError> {
+        self.lock_after(session, name, Span::ZERO)
+    }
+
+    /// The same for a session that had waited for the lock in the server's last run: it stands before
+    /// those that had waited less, and before those that had not.
+    pub fn lock_after(
+        &mut self,
+        session: SessionId,
+        name: &str,
+        waited: Span,
+    ) -> Result<bool, LockError> {
         self.check_entry(session, name)?;
         let key = self.key(name);
         if let Some(line) = self.lines.get_mut(name) {
-            let place = line.join(session);
+            let place = line.join(session, waited);
             self.changes.note(&key);
             self.ledger.enter(session, key, Entry::Waiting(place));
             return Ok(false);
@@ -94,8 +107,9 @@ impl Locks {
         Ok(())
     }
 
-    /// A session that owned a lock in an earlier run owns it again, by the grant of that number. False
-    /// if somebody else owns it: of several grants the last must be restored first.
+    /// Makes a session the owner of a lock that it owned in an earlier run, with the fencing number
+    /// of that grant. False if another session owns it: of several grants, the last must be
+    /// restored first.
     pub fn restore(&mut self, session: SessionId, name: &str, fencing: u64) -> bool {
         if self.lines.contains_key(name) || !self.ledger.fits(session, name) {
             return false;
@@ -112,19 +126,21 @@ impl Locks {
         self.ledger.names(session).filter_map(move |name| Some((name, fencing(name)?)))
     }
 
-    /// Gives a lock back, or stops waiting for it. The next in line becomes the owner.
+    /// Releases a lock, or stops waiting for it. The next waiter becomes the owner.
     pub fn unlock(&mut self, session: SessionId, name: &str) -> Result<(), LockError> {
         let entry = self.ledger.leave(session, name).ok_or(LockError::NotLocked)?;
         self.release(self.key(name), entry);
         Ok(())
     }
 
-    /// Unlocks all a session locked or stole, in name order. For when the session ends.
+    /// Unlocks every lock that a session locked or stole, in name order. Used when the session
+    /// ends.
     pub fn release_all(&mut self, session: SessionId) {
         self.release_some(session, usize::MAX);
     }
 
-    /// Unlocks `count` at most of what a session locked or stole, in name order; the names of those it owned.
+    /// Unlocks at most `count` of the locks that a session locked or stole, in name order. Returns
+    /// the names of those it owned.
     pub fn release_some(&mut self, session: SessionId, count: usize) -> Vec<Arc<str>> {
         let mut owned = Vec::new();
         for _ in 0..count {
@@ -137,8 +153,8 @@ impl Locks {
         owned
     }
 
-    /// Reserves the numbers below `reserved_until` and hands over what waited for them, in name
-    /// order. A smaller value than before changes nothing.
+    /// Reserves the numbers below `reserved_until` and grants the locks that waited for them, in
+    /// name order. A smaller value than before changes nothing.
     pub fn extend(&mut self, reserved_until: u64) {
         if self.is_stopped {
             return;
@@ -167,8 +183,9 @@ impl Locks {
         self.effects.pop_front()
     }
 
-    /// The first lock after `after`, in name order, whose owner, fencing number or waiters changed since this last
-    /// returned it, or that appeared or went away. A lock that did both in between is not returned.
+    /// The first lock after `after`, in name order, that appeared, disappeared, or whose owner,
+    /// fencing number or waiters changed since this function last returned it. A lock that appeared
+    /// and disappeared in between is not returned.
     pub fn take_changed(&mut self, after: &str) -> Option<Arc<str>> {
         self.changes.take(after, |name| self.lines.contains_key(name))
     }
@@ -178,7 +195,7 @@ impl Locks {
         !self.changes.is_empty()
     }
 
-    /// Has [`Locks::take_changed`] return this lock once more, whether it exists or not.
+    /// Makes [`Locks::take_changed`] return this lock once more, whether it exists or not.
     pub fn show_again(&mut self, name: &str) {
         self.changes.note_unseen(&self.key(name));
     }
@@ -193,7 +210,7 @@ impl Locks {
         self.reserved_until.saturating_sub(self.next_fencing)
     }
 
-    /// The number the next grant will carry: the place to resume from after a clean stop.
+    /// The number of the next grant. After a clean stop, a later run resumes from it.
     pub fn next_fencing(&self) -> u64 {
         self.next_fencing
     }
@@ -203,7 +220,7 @@ impl Locks {
         self.lines.get(name)?.owner().map(|owner| (owner.session, owner.fencing))
     }
 
-    /// Whether the session owns the lock: what `assert` asks.
+    /// Whether the session owns the lock. `assert` asks this.
     pub fn is_owner(&self, session: SessionId, name: &str) -> bool {
         self.owner(name).is_some_and(|(owner, _)| owner == session)
     }
@@ -218,23 +235,23 @@ impl Locks {
         self.lines.get(name).into_iter().flat_map(Line::waiters)
     }
 
-    /// One lock, if someone owns it or waits for it.
+    /// One lock, if it has an owner or a waiter.
     pub fn view(&self, name: &str) -> Option<LockView<'_>> {
         self.lines.get_key_value(name).map(|(name, line)| LockView { name, line })
     }
 
-    /// All locks that someone owns or waits for, in name order.
+    /// All locks with an owner or a waiter, in name order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = LockView<'_>> {
         self.lines.iter().map(|(name, line)| LockView { name, line })
     }
 
-    /// Those of them whose names are `first` or come after it.
+    /// All locks with an owner or a waiter whose names are `first` or later, in name order.
     pub fn iter_from(&self, first: &str) -> impl Iterator<Item = LockView<'_>> {
         let from = (Bound::Included(first), Bound::Unbounded);
         self.lines.range::<str, _>(from).map(|(name, line)| LockView { name, line })
     }
 
-    /// Where a session stands with a name; `None` if it may lock or steal it.
+    /// How a session stands to a name; `None` if it may lock or steal it.
     pub fn standing(&self, session: SessionId, name: &str) -> Option<Standing> {
         self.ledger.entry(session, name).map(|entry| match entry {
             Entry::Owner => Standing::Owner,
@@ -258,7 +275,7 @@ impl Locks {
         Ok(())
     }
 
-    /// The lock's own copy of its name, so that all entries of a lock share one.
+    /// The shared copy of the lock's name, so that all entries of a lock use one allocation.
     fn key(&self, name: &str) -> Arc<str> {
         match self.lines.get_key_value(name) {
             Some((key, _)) => Arc::clone(key),
@@ -275,7 +292,7 @@ impl Locks {
         Some(fencing)
     }
 
-    /// Makes the session the owner, in place of any other.
+    /// Makes the session the owner; a previous owner loses the lock.
     fn seize(&mut self, key: Arc<str>, owner: Owner) {
         debug_assert!(!self.starved.contains(&key), "no number is left while a lock starves");
         let victim = self.lines.entry(Arc::clone(&key)).or_default().seize(owner);
@@ -288,9 +305,9 @@ impl Locks {
         self.ledger.enter(owner.session, key, Entry::Owner);
     }
 
-    /// Undoes in the line what an entry, which is gone, stood for.
+    /// Removes from the line what a deleted entry stood for.
     fn release(&mut self, name: Arc<str>, entry: Entry) {
-        // A robbed stealer stands in no line, so its going is not seen.
+        // A session that stole the lock and lost it is in no line, so nothing visible changes.
         if matches!(entry, Entry::Robbed) {
             return;
         }
@@ -304,13 +321,13 @@ impl Locks {
         } else {
             line.vacate();
         }
-        // Also when a waiter left: it may have been the last one of a starved lock.
+        // Needed also when a waiter left: it may have been the last waiter of a starved lock.
         if line.owner().is_none() {
             self.hand_over(name);
         }
     }
 
-    /// Gives a lock without owner to its next waiter, lets it starve, or forgets it.
+    /// Gives a lock without owner to its next waiter, marks it as starved, or deletes it.
     fn hand_over(&mut self, name: Arc<str>) {
         if !self.lines.get(&name).is_some_and(Line::has_waiters) {
             self.lines.remove(&name);
@@ -343,7 +360,7 @@ impl<'a> LockView<'a> {
         self.line.owner().map(|owner| (owner.session, owner.fencing))
     }
 
-    /// The sessions that wait for it, the next one first; the number of waiters is known without counting.
+    /// The sessions that wait for it, the next one first. Their number is known without counting.
     pub fn waiters(&self) -> impl ExactSizeIterator<Item = SessionId> + 'a {
         self.line.waiters()
     }

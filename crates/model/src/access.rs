@@ -1,8 +1,7 @@
-//! Roles: the least role that a change needs, and the rows that give roles to users and
-//! tokens.
+//! Roles: the least role that a change needs, and the rows that give roles to users and tokens.
 //!
-//! A change is judged by what it changes, not by the words it came in, so every door gets the same
-//! answer. What is not known here needs admin.
+//! A change is judged by its effect, not by its form, so every door gets the same answer. A change that is unknown
+//! here needs admin.
 
 use crate::error::ModelError;
 use crate::model::{Model, Tables};
@@ -12,13 +11,13 @@ use paceline_tables::schema::TableId;
 use paceline_tables::{Changes, Row, RowChange, Store};
 use paceline_types::Role;
 
-/// The name of the first token, which lies in a file and in no row.
+/// The name of the first token, which is in a file and not in a row.
 pub const FIRST_TOKEN: &str = "admin";
 
-/// How much of a row's name a message shows.
+/// How many characters of a row's name a message shows.
 const SHOWN_CHARS_MAX: usize = 64;
 
-/// A row that gives someone a role.
+/// A row that gives a role.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Grant {
     /// A user of this machine.
@@ -28,11 +27,11 @@ pub enum Grant {
         /// Its role.
         role: Role,
     },
-    /// Whoever has a token.
+    /// The bearer of a token.
     Token(TokenRow),
 }
 
-/// A token of the API, as it is kept.
+/// A token of the API, as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenRow {
     /// Its name.
@@ -41,9 +40,9 @@ pub struct TokenRow {
     pub hash: [u8; 32],
     /// The role of its bearer.
     pub role: Role,
-    /// The name that their requests carry as `user`.
+    /// The name that the bearer's requests have as `user`.
     pub user: String,
-    /// When it ends, in milliseconds since 1970; none for never.
+    /// When it expires, in milliseconds since 1970; `None` for never.
     pub expires_ms: Option<u64>,
 }
 
@@ -55,13 +54,12 @@ impl Model {
     #[must_use]
     pub fn least_role(&self, changes: &Changes) -> (Role, String) {
         let needs = changes.rows.iter().map(|change| (self.change_needs(change), change));
-        // The first of those that need most, because the message names it.
+        // The first of the changes that need the highest role, because the message names it.
         let most = needs.reduce(|most, next| if next.0 > most.0 { next } else { most });
         most.map_or((Role::Viewer, String::new()), |(role, change)| (role, self.told(change)))
     }
 
-    /// The row and the column of the first change that names a file, which needs admin; as an error that
-    /// says so.
+    /// The row and the column of the first change that names a file, which needs admin, as an error.
     #[must_use]
     pub fn named_file(&self, changes: &Changes) -> Option<ModelError> {
         changes.rows.iter().find_map(|change| {
@@ -74,7 +72,7 @@ impl Model {
         })
     }
 
-    /// The row whose change needs most, and the role that would do; as an error that says so.
+    /// The row whose change needs the highest role, and that role, as an error.
     #[must_use]
     pub fn needed_role(&self, changes: &Changes) -> Option<ModelError> {
         let needs = changes.rows.iter().map(|change| (self.change_needs(change), change));
@@ -106,15 +104,15 @@ impl Model {
         }
         let read = |row| Reader::new(self.schema.table(change.table), row);
         let (old, new) = (change.old.as_ref().map(read), change.new.as_ref().map(read));
-        // The default pool is there without a row too, so its first row creates nothing.
+        // The default pool exists even without a row, so its first row creates nothing.
         let is_default = [old, new].iter().flatten().any(|row| row.text("name") == DEFAULT_NAME);
         let comes_or_goes = old.is_none() || new.is_none();
         let makes_pool = change.table == tables.pool && comes_or_goes && !is_default;
         let kept = |row: Option<Reader<'_>>| row.is_some_and(|row| row.flag("persistent"));
-        // What the daemon was started with goes when the daemon is started without it.
+        // Objects of the files that the daemon was started with are deleted when it is started without them.
         let serves = |row: Option<Reader<'_>>| row.is_some_and(|row| row.flag("served"));
-        // What a file made goes when the file does not name it any more. Whoever may not delete a row may not
-        // have it deleted so either, nor hide it from that.
+        // An object of a file is deleted when the file no longer names it. A user that may not delete a row may
+        // neither have it deleted this way nor protect it from that.
         let is_moved =
             old.zip(new).is_some_and(|(old, new)| old.optional("file") != new.optional("file"));
         let is_guarded = kept(old) || (change.table == tables.pool && !is_default);
@@ -129,7 +127,7 @@ impl Model {
         if needs_admin { Role::Admin } else { Role::Operator }
     }
 
-    /// A change in words: what, table and row.
+    /// A change in words: the operation, table and row.
     fn told(&self, change: &RowChange) -> String {
         let word = match (&change.old, &change.new) {
             (None, _) => "insert",
@@ -143,7 +141,7 @@ impl Model {
         format!("{word} {} {title}", table.name)
     }
 
-    /// Whether these changes give or take roles.
+    /// Whether these changes give or revoke roles.
     #[must_use]
     pub fn concerns_grants(&self, changes: &Changes) -> bool {
         changes.by_table().filter_map(<[_]>::first).any(|change| self.gives_roles(change.table))
@@ -165,11 +163,11 @@ impl Model {
         rows.map(|(table, row)| self.grant(table, row)).collect()
     }
 
-    /// What changed in the rows that give roles.
+    /// The changes of the rows that give roles.
     ///
     /// # Errors
     ///
-    /// When a row cannot be read as it is now.
+    /// When the new version of a row cannot be read.
     pub fn grant_changes(&self, changes: &Changes) -> Result<Vec<GrantChange>, ModelError> {
         let ours = changes.rows.iter().filter(|change| self.gives_roles(change.table));
         ours.map(|change| {
@@ -211,8 +209,7 @@ fn parse_hash(text: &str) -> Option<[u8; 32]> {
     bytes.try_into().ok().filter(|_| text.len() == 64)
 }
 
-/// Whether a change of a backend has a certificate no longer verified that was, or that would be unless
-/// said.
+/// Whether a change of a backend stops verifying a certificate that was verified, or that is verified by default.
 fn trusts_more(old: Option<Reader<'_>>, new: Reader<'_>) -> bool {
     let says_no = |row: Reader<'_>| row.choice("tls_verify") == Some(false);
     let verifies = |row: Reader<'_>| row.flag("tls") && !says_no(row);
@@ -223,19 +220,19 @@ fn trusts_more(old: Option<Reader<'_>>, new: Reader<'_>) -> bool {
 /// The columns of a frontend that name files, each by a number.
 const PAGES_AND_KEYS: [&str; 3] = ["errors", "tls_certificate", "tls_key"];
 
-/// Those of a backend.
+/// The columns of a backend that name files.
 const OF_SERVERS: [&str; 3] = ["tls_ca", "tls_certificate", "tls_key"];
 
-/// The column in which a change names a file that the row did not name. What is in a page is shown to
-/// everyone, a certificate is served with a key that only the daemon may read, and a socket is connected to
-/// or made with the daemon's own rights: by its own API's socket, everyone would be admin.
+/// The column in which a change names a file that the row did not name before. The content of a page is sent to all
+/// clients. A certificate is served with a key that only the daemon may read. A socket is connected to or created
+/// with the daemon's own permissions: through the socket of its own API, every client would be admin.
 fn names_file(old: Option<Reader<'_>>, new: Reader<'_>) -> Option<&'static str> {
-    // Each for itself: what may be served as a key must not be shown as a page.
+    // Each column by itself: a file that may be served as a key must not be sent as a page.
     let names_numbered = |column: &&str| {
         let had = |file| old.is_some_and(|old| old.numbered(column).any(|own| own == file));
         new.numbered(column).any(|file| !had(file))
     };
-    // What is in these is shown to nobody, but servers get to know whether it fits, and who we are by it.
+    // The content of these is never sent, but servers learn whether it fits, and identify the daemon by it.
     let names_other = |column: &&str| {
         let file = new.optional(column);
         file.is_some() && file != old.and_then(|old| old.optional(column))

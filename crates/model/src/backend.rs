@@ -8,7 +8,7 @@ use paceline_routing::{
 };
 use paceline_types::{BackendId, ServerId};
 
-/// The columns that say how servers are looked after, if they are.
+/// The settings of health checks, if they are on.
 const HEALTH: [&str; 6] = [
     "health_path",
     "health_host",
@@ -18,7 +18,7 @@ const HEALTH: [&str; 6] = [
     "health_fall",
 ];
 
-/// The columns that say how TLS is spoken, if it is.
+/// The settings of TLS, if it is on.
 const TLS: [&str; 5] = ["tls_ca", "tls_name", "tls_verify", "tls_certificate", "tls_key"];
 
 /// The backend that a row describes, without servers.
@@ -47,7 +47,7 @@ fn health(row: Reader<'_>) -> Result<Option<Health>, ModelError> {
     }
     let plain = Health::default();
     let path = row.optional("health_path");
-    // RFC 9112, section 3.2.1: what is asked for begins with a slash and has no blanks.
+    // RFC 9112, section 3.2.1: a path begins with a slash and contains no blanks.
     if let Some(path) = path.filter(|path| !path.starts_with('/') || has_blanks(path)) {
         let message = format!("expected a path such as \"/health\", found {path:?}");
         return Err(row.error("health_path", message));
@@ -94,7 +94,7 @@ fn tls(row: Reader<'_>) -> Result<Option<BackendTls>, ModelError> {
     }))
 }
 
-/// Whether a column is true; if it is not, nothing may say how.
+/// Whether the column `switch` is true. If it is not, the columns `how` must not be set.
 fn is_on(row: Reader<'_>, switch: &str, how: &[&str]) -> Result<bool, ModelError> {
     if row.flag(switch) {
         return Ok(true);

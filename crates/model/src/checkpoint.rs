@@ -1,6 +1,7 @@
 //! Rows of the table Checkpoint.
 //!
-//! A row with `rate` limits that, one with `concurrency` limits that, one with neither only counts.
+//! A row with `rate` limits the rate, a row with `concurrency` limits the concurrency, a row with neither only
+//! counts.
 
 use crate::error::ModelError;
 use crate::reader::Reader;
@@ -39,7 +40,7 @@ fn limit(row: Reader<'_>) -> Result<Limit, ModelError> {
     let (burst, concurrency) = (row.number("burst")?, row.number("concurrency")?);
     match (rate, concurrency) {
         (Some(_), Some(_)) => {
-            let message = "expected none, because rate is set: make a second checkpoint for it";
+            let message = "a checkpoint has rate or concurrency, not both; make a second one";
             Err(row.error("concurrency", message.into()))
         }
         (Some(rate), None) => Ok(rate.limit(burst.unwrap_or(1))),

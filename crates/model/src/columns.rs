@@ -1,7 +1,7 @@
 //! Columns of the schema, made from the catalogue: one for each setting and each figure.
 //!
-//! A column that the text of the schema defines is left as it is there: those of settings that the doors read in their own
-//! way, and those that have narrower bounds than their setting.
+//! A column that the text of the schema defines is not changed: columns of settings that the doors read in their own
+//! way, and columns with narrower bounds than their setting.
 
 use paceline_catalogue::{Default, Holds, Kind, Measure, Setting};
 use paceline_tables::json::Json;
@@ -31,7 +31,7 @@ fn column(holds: Json, is_figure: bool) -> Json {
     Json::object([("type", holds)].into_iter().chain(ephemeral))
 }
 
-/// What a column of this setting holds; none if the setting has no column of its own.
+/// The type of a column for this setting; `None` if the setting has no column of its own.
 fn type_of(setting: &Setting, must_be_there: bool) -> Option<Json> {
     let least = i64::from(must_be_there);
     let key = match setting.holds {
@@ -67,7 +67,7 @@ fn type_of_figure(measure: Measure) -> Json {
     }
 }
 
-/// From `least` to `most` of these, or as many as there are.
+/// From `least` to `most` elements, or without an upper bound.
 fn some(key: Json, least: i64, most: Option<i64>) -> Json {
     let most = most.map_or(text("unlimited"), Json::Integer);
     Json::object([("key", key), ("min", Json::Integer(least)), ("max", most)])

@@ -1,8 +1,7 @@
-//! Settings that work but are hardly meant: pools and checkpoints that let nothing through, checkpoints at
-//! places that do not exist, and conditions that can fail on what a client sends.
+//! Settings that work but are probably not intended: pools and checkpoints that let nothing through, checkpoints at
+//! places that do not exist, and conditions that can fail on values from clients.
 //!
-//! Each doubt is one sentence, `KIND "NAME": SETTING: what follows from it`, so that a reader of a file can
-//! find the line.
+//! Each warning is one sentence, `KIND "NAME": SETTING: the consequence`, so that the line in a file can be found.
 
 use crate::model::readers;
 use crate::reader::Reader;
@@ -17,10 +16,10 @@ use paceline_tables::Store;
 use paceline_tables::schema::Schema;
 use paceline_types::{Name, On, nearest};
 
-/// Most doubts that are reported.
+/// The most warnings that are reported.
 const DOUBTS_MAX: usize = 100;
 
-/// What is doubtful about the rows, which mean `planned`.
+/// The warnings for the rows, whose configuration is `planned`.
 pub(crate) fn doubts(schema: &Schema, store: &Store, planned: &Snapshot) -> Vec<String> {
     let rows = |table| {
         let table = schema.table_id(table).into_iter();
@@ -28,7 +27,9 @@ pub(crate) fn doubts(schema: &Schema, store: &Store, planned: &Snapshot) -> Vec<
     };
     let pools = rows(POOL).flat_map(pool);
     let checkpoints = rows(CHECKPOINT).flat_map(|row| checkpoint(row, planned.routing()));
-    let all = pools.chain(checkpoints).chain(rules(planned)).chain(conditions(planned));
+    let texts = literal_patterns(planned).chain(unreachable(planned));
+    let all =
+        pools.chain(checkpoints).chain(texts).chain(rules(planned)).chain(conditions(planned));
     all.take(DOUBTS_MAX).collect()
 }
 
@@ -81,8 +82,8 @@ fn checkpoint(row: Reader<'_>, routing: &Routing) -> Vec<String> {
     told
 }
 
-/// The kind and the name of the place that does not exist, and one that is nearly called so. Clients of the
-/// API may send such names with a permit, so it is no error. That a pool does not exist is an error.
+/// The kind and the name of the place that does not exist, and a similar name. Clients of the API may send such names
+/// with a permit, so this is not an error. A pool that does not exist is an error.
 fn missing(at: &At, routing: &Routing) -> Option<((&'static str, String), Option<String>)> {
     let exists = match at {
         At::Frontend(name) => RESERVED.contains(&&**name) || routing.frontend(name).is_some(),
@@ -116,10 +117,42 @@ fn missing(at: &At, routing: &Routing) -> Option<((&'static str, String), Option
     Some(((kind, name), near))
 }
 
+/// Rules with a pattern that looks like a glob, but is compared as it is.
+fn literal_patterns(planned: &Snapshot) -> impl Iterator<Item = String> {
+    planned.rules().rules().iter().filter_map(|rule| {
+        let is_like_glob = |criterion: &&Criterion| {
+            criterion.mode == PatternMode::Exact && criterion.pattern.contains('*')
+        };
+        let Criterion { attribute, pattern, .. } = rule.criteria.iter().find(is_like_glob)?;
+        let number = rule.number;
+        Some(format!(
+            "rule {number}: match: {attribute} must be exactly \"{pattern}\", because the mode is exact; for a \
+             pattern write {{ glob = \"{pattern}\" }}, or mode = \"glob\""
+        ))
+    })
+}
+
+/// A rule that rejects every request, so that no request reaches the rules behind it.
+fn unreachable(planned: &Snapshot) -> Option<String> {
+    let all = planned.rules().rules().iter();
+    let rejects_all = |rule: &&Rule| {
+        let is_always = rule.criteria.is_empty() && rule.when.is_none() && !rule.disabled;
+        is_always && rule.action == Action::Reject && rule.then == Then::Stop
+    };
+    let number = all.clone().find(rejects_all)?.number;
+    let behind = all.filter(|rule| rule.number > number && !rule.disabled).count();
+    let behind = match behind {
+        0 => String::new(),
+        1 => ", so that no request reaches the rule behind it".to_owned(),
+        count => format!(", so that no request reaches the {count} rules behind it"),
+    };
+    Some(format!("rule {number}: reject: it rejects every request that reaches it{behind}"))
+}
+
 /// A regex of what `int()` may fail on: a sign that is no digit, or more digits than fit.
 const NO_NUMBER: &str = "[^0-9]|.{10}";
 
-/// Rules whose condition can fail on what a client sends: a failure counts as no match.
+/// Rules whose condition can fail on values from clients: a failure counts as no match.
 fn rules(planned: &Snapshot) -> impl Iterator<Item = String> {
     let all = planned.rules().rules();
     planned.rules().conditions().filter_map(|(index, expr)| {
@@ -136,8 +169,8 @@ fn rules(planned: &Snapshot) -> impl Iterator<Item = String> {
     })
 }
 
-/// Whether the rule looks at requests only whose attributes match a regex; it is believed that what
-/// matches is a number.
+/// Whether the rule applies only to requests whose attributes match a regex. It is assumed that only numbers match
+/// it.
 fn is_guarded(hazard: &Hazard<'_>, rule: &Rule) -> bool {
     let has_regex = |name: &&Name| {
         let is_it = |criterion: &Criterion| {
@@ -148,7 +181,7 @@ fn is_guarded(hazard: &Hazard<'_>, rule: &Rule) -> bool {
     !hazard.attributes.is_empty() && hazard.attributes.iter().all(has_regex)
 }
 
-/// Whether rules before reject what matches a regex of each attribute; it is believed that what is left is a number.
+/// Whether earlier rules reject requests by a regex on each attribute. It is assumed that only numbers remain.
 fn is_refused(hazard: &Hazard<'_>, before: &[Rule]) -> bool {
     let rejects = |name: &&Name| {
         before.iter().any(|rule| {
@@ -163,11 +196,11 @@ fn is_refused(hazard: &Hazard<'_>, before: &[Rule]) -> bool {
     !hazard.attributes.is_empty() && hazard.attributes.iter().all(rejects)
 }
 
-/// Checkpoints whose condition can fail: a request for which it does passes by.
+/// Checkpoints whose condition can fail: a request for which it fails is not held there.
 fn conditions(planned: &Snapshot) -> impl Iterator<Item = String> {
     let rules = planned.rules().rules();
     planned.checkpoints().iter().filter_map(move |checkpoint| {
-        // Connections are not asked the rules.
+        // The rules do not apply to connections.
         let rules = if checkpoint.spec.on == On::Request { rules } else { &[] };
         let hazards = checkpoint.when.as_ref().map(Expr::hazards)?;
         let hazard = hazards.into_iter().find(|hazard| !is_refused(hazard, rules))?;

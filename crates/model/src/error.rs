@@ -1,6 +1,6 @@
-//! Why rows mean no configuration, and where: table, row and column, as far as it is one place.
+//! Why rows are not a valid configuration, and where: table, row and column, if it is one place.
 //!
-//! Owns the translation of the rooms' errors, which name their own things, to rows and columns.
+//! Owns the translation of the rooms' errors, which name their own objects, to rows and columns.
 
 use crate::schema::{CHECKPOINT, POOL, RESOURCE, RULE};
 use paceline_checkpoints::{Field, SpecError};
@@ -15,17 +15,17 @@ const FRONTEND: &str = "Frontend";
 const BACKEND: &str = "Backend";
 const SERVER: &str = "Server";
 
-/// How much of a long name an error shows.
+/// How many characters of a long name an error shows.
 const SHOWN_CHARS_MAX: usize = 64;
 
-/// Why rows mean no configuration.
+/// Why rows are not a valid configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelError {
     /// The table.
     pub table: String,
-    /// The row's name or number, if it is one row.
+    /// The row's name or number, if the error concerns one row.
     pub row: Option<String>,
-    /// The column, if it is one.
+    /// The column, if the error concerns one.
     pub column: Option<String>,
     /// What is wrong there.
     pub message: String,

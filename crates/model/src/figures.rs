@@ -1,8 +1,8 @@
-//! Live figures on their way to the ephemeral columns.
+//! Live figures, from the engine to the ephemeral columns.
 //!
-//! The engine's figures are taken a piece at a time and compared with the rows; only rows whose figures
-//! differ are put. They are never journaled, and a row's `_version` does not change with them, so that
-//! nobody who waits to change a row is disturbed.
+//! The engine's figures are read a piece at a time and compared with the rows; only rows whose figures differ are
+//! written. They are never journaled, and a row's `_version` does not change with them, so that clients waiting to
+//! change a row are not disturbed.
 
 use crate::model::Tables;
 use crate::reader::Reader;
@@ -19,45 +19,45 @@ use std::collections::BTreeMap;
 /// Figures of the engine at about one time.
 #[derive(Clone, Debug, Default)]
 pub struct Figures {
-    /// Of each pool: how many run, and how many wait.
+    /// Per pool: how many requests run, and how many wait.
     pub pools: BTreeMap<PoolId, (u64, u64)>,
-    /// Of each rule, by number.
+    /// Per rule, by number.
     pub rules: BTreeMap<u32, RuleCounts>,
-    /// Of each checkpoint.
+    /// Per checkpoint.
     pub checkpoints: BTreeMap<CheckpointId, Stats>,
-    /// Of each resource that is held or waited for: how many hold it, and how many wait for it.
+    /// Per resource that is held or waited for: how many requests hold it, and how many wait for it.
     pub resources: BTreeMap<ResourceId, (u64, u64)>,
-    /// Of each server that is looked after or used: whether it is up, and how many requests it has. A
-    /// server that is not here keeps what its row says.
+    /// Per server that is checked or used: whether it is up, and how many requests it has. A server that is not here
+    /// keeps the figures of its row.
     pub servers: BTreeMap<ServerId, (bool, u64)>,
-    /// Of each backend whose servers requests may have to wait for.
+    /// Per backend whose servers requests may have to wait for.
     pub backends: BTreeMap<BackendId, Stats>,
-    /// Of each frontend where something was counted, by name.
+    /// Per frontend where something was counted, by name.
     pub frontends: BTreeMap<Box<str>, FrontendFigures>,
 }
 
 /// Figures of a frontend.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FrontendFigures {
-    /// Connections that are open.
+    /// Open connections.
     pub connections: u64,
-    /// Connections that were ever accepted.
+    /// Connections accepted since the start.
     pub accepted: u64,
-    /// Requests that came.
+    /// Requests received.
     pub requests: u64,
     /// Responses by the first digit of their status, from 1 to 5.
     pub responses: [u64; 5],
-    /// Requests whose client left before there was a response.
+    /// Requests whose client disconnected before there was a response.
     pub left: u64,
-    /// Responses that were cut short.
+    /// Truncated responses.
     pub cut: u64,
     /// The addresses where it listens.
     pub listening: Vec<Box<str>>,
-    /// Why it is not as its row says, if it is not.
+    /// Why it differs from its row, if it does.
     pub problem: Option<String>,
 }
 
-/// What a row's columns should have.
+/// The expected values of a row's columns.
 type Columns<'a> = Vec<(&'a str, Datum)>;
 
 impl Figures {
@@ -87,7 +87,7 @@ impl Figures {
         puts
     }
 
-    /// A frontend of which nothing is known has nothing.
+    /// The figures of a frontend; the defaults if nothing was counted there.
     fn of_frontend(&self, name: &str) -> Columns<'static> {
         let none = FrontendFigures::default();
         self.frontends.get(name).unwrap_or(&none).columns()
@@ -121,6 +121,8 @@ impl Figures {
                 ("arrived", of.arrivals),
                 ("passed", of.passed),
                 ("refused", refused(of)),
+                ("would_wait", of.would_wait),
+                ("would_refuse", of.would_refuse),
                 ("queued", of.queued_now),
                 ("inflight", of.inflight),
                 ("keys", of.keys),
@@ -137,7 +139,7 @@ impl Figures {
 
 impl FrontendFigures {
     fn columns(&self) -> Columns<'static> {
-        // They are in the order of their names, as a map must be.
+        // They are in the order of their names, as required for a map.
         let classes = ["1xx", "2xx", "3xx", "4xx", "5xx"].into_iter().zip(self.responses);
         let responses = classes.map(|(class, count)| (Atom::string(class), integer(count)));
         let mut listening: Vec<Atom> =
@@ -158,7 +160,7 @@ impl FrontendFigures {
     }
 }
 
-/// How many were turned away there, for whatever reason.
+/// How many requests were refused there, for any reason.
 const fn refused(of: Stats) -> u64 {
     of.refused_full + of.refused_too_long + of.refused_cost + of.expired
 }
@@ -171,7 +173,7 @@ fn integer(number: u64) -> Atom {
     Atom::Integer(i64::try_from(number).unwrap_or(i64::MAX))
 }
 
-/// The row's values with these in them, unless they are there already.
+/// The row's values with these columns replaced, unless they are equal already.
 fn changed(table: &TableSchema, row: &Row, wanted: &Columns<'_>) -> Option<Vec<Datum>> {
     let place =
         |(name, value): &(&str, Datum)| Some((table.column_id(name)?.index(), value.clone()));

@@ -1,8 +1,8 @@
 //! Rows of the table Frontend.
 //!
-//! What has an order is a map from numbers: `use_backend` from its place to `BACKEND when EXPRESSION`,
-//! `tls_certificate` and `tls_key` from the place of a certificate to the names of its files. Files are
-//! named by absolute paths, so that they mean the same wherever the daemon was started.
+//! Ordered settings are maps from numbers: `use_backend` from its place to `BACKEND when EXPRESSION`,
+//! `tls_certificate` and `tls_key` from the place of a certificate to the names of its files. Files are named by
+//! absolute paths, so that they are the same wherever the daemon was started.
 
 use crate::error::ModelError;
 use crate::reader::Reader;
@@ -13,16 +13,16 @@ use paceline_routing::{
 use paceline_types::Span;
 use std::collections::BTreeMap;
 
-/// Longest name of a file.
+/// The longest name of a file.
 const PATH_BYTES_MAX: usize = 4_095;
 
-/// The shortest time that something is waited for.
+/// The shortest timeout.
 const TIMEOUT_MIN: Span = Span::from_ms(1);
 
-/// The word in `upgrades` that stands for none at all; a row without any has the default.
+/// The word in `upgrades` for none at all; a row without any has the default.
 const NO_UPGRADES: &str = "none";
 
-/// What stands between a backend and its condition in `use_backend`.
+/// The separator between a backend and its condition in `use_backend`.
 const WHEN: &str = " when ";
 
 /// The frontend that a row describes.
@@ -116,7 +116,7 @@ fn path(
     absolute(file).map_err(|message| row.error(column, format!("{number}: {message}")))
 }
 
-/// The name of a file, or what is wrong with it.
+/// The name of a file, or its error.
 pub(crate) fn absolute(file: &str) -> Result<Box<str>, String> {
     let is_right = file.starts_with('/') && file.len() <= PATH_BYTES_MAX && !file.contains('\0');
     is_right.then(|| file.into()).ok_or_else(|| {
@@ -132,7 +132,7 @@ fn trusted(row: Reader<'_>) -> Result<Vec<Network>, ModelError> {
     each.collect()
 }
 
-/// The protocols, lower case; none if the row says nothing.
+/// The protocols, lower case; `None` if the row does not set them.
 fn upgrades(row: Reader<'_>) -> Result<Option<Vec<Box<str>>>, ModelError> {
     let each: Vec<Box<str>> =
         row.texts("upgrades").map(|text| text.to_ascii_lowercase().into()).collect();
@@ -141,7 +141,7 @@ fn upgrades(row: Reader<'_>) -> Result<Option<Vec<Box<str>>>, ModelError> {
         [word] if &**word == NO_UPGRADES => return Ok(Some(vec![])),
         _ => {}
     }
-    // RFC 9110, section 7.8: a protocol is a token, perhaps with a version behind a slash.
+    // RFC 9110, section 7.8: a protocol is a token, optionally followed by a slash and a version.
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~/".contains(&byte);
     let is_wrong = |name: &str| {
         name == NO_UPGRADES || name.is_empty() || name.len() > 64 || !name.bytes().all(fits)
@@ -165,7 +165,7 @@ fn timeouts(row: Reader<'_>, plain: FrontendTimeouts) -> Result<FrontendTimeouts
     })
 }
 
-/// A time that something is waited for, which is never nothing.
+/// A timeout, which is never zero.
 pub(crate) fn timeout(row: Reader<'_>, column: &str) -> Result<Option<Span>, ModelError> {
     match row.parsed::<Span>(column)? {
         Some(span) if span < TIMEOUT_MIN => {

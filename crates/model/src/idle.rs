@@ -1,14 +1,14 @@
-//! Settings that are set and do nothing in this version, as the catalogue says.
+//! Settings that are set but have no effect in this version, according to the catalogue.
 
 use paceline_catalogue::{Default, KINDS, Kind, Setting};
 use paceline_tables::schema::Schema;
 use paceline_tables::value::{Atom, Datum};
 use paceline_tables::{Row, Store};
 
-/// Most that are reported.
+/// The most that are reported.
 const TOLD_MAX: usize = 100;
 
-/// A sentence for each setting of each row that does nothing.
+/// A sentence for each setting of each row without effect.
 pub(crate) fn settings(schema: &Schema, store: &Store) -> Vec<String> {
     KINDS.into_iter().flat_map(|kind| of_kind(schema, store, kind)).take(TOLD_MAX).collect()
 }

@@ -1,15 +1,15 @@
-//! The numbers by which the engine knows rows.
+//! The ids of rows in the engine.
 //!
-//! A row keeps its number for as long as it exists, and no number is used twice: what waits or runs
-//! in the engine may still mean a row that is gone.
+//! A row keeps its id for as long as it exists, and no id is used twice: requests that wait or run in the engine may
+//! still refer to a row that was deleted.
 
 use paceline_types::Uuid;
 use std::collections::BTreeMap;
 
-/// Rows that are gone and are remembered in any case.
+/// Deleted rows that are remembered in any case.
 const GONE_MAX: usize = 1_000;
 
-/// The numbers of one table's rows.
+/// The ids of one table's rows.
 #[derive(Clone, Debug)]
 pub(crate) struct Ids {
     numbers: BTreeMap<Uuid, u64>,
@@ -18,12 +18,12 @@ pub(crate) struct Ids {
 }
 
 impl Ids {
-    /// No rows yet; numbers begin at 1.
+    /// No rows yet; ids begin at 1.
     pub fn new() -> Self {
         Self { numbers: BTreeMap::new(), rows: BTreeMap::new(), next: 1 }
     }
 
-    /// The number of a row, a new one if it has none.
+    /// The id of a row; a new one if it has none.
     pub fn of(&mut self, row: Uuid) -> u64 {
         *self.numbers.entry(row).or_insert_with(|| {
             self.rows.insert(self.next, row);
@@ -32,23 +32,23 @@ impl Ids {
         })
     }
 
-    /// The number of a row that has one.
+    /// The id of a row that has one.
     pub fn known(&self, row: Uuid) -> Option<u64> {
         self.numbers.get(&row).copied()
     }
 
-    /// All rows that have a number.
+    /// All rows that have an id.
     pub fn rows(&self) -> impl Iterator<Item = Uuid> + '_ {
         self.rows.values().copied()
     }
 
-    /// The row that has a number.
+    /// The row with this id.
     pub fn row(&self, number: u64) -> Option<Uuid> {
         self.rows.get(&number).copied()
     }
 
-    /// Forgets rows that are gone, once they are many more than the `count` that are there: a row that
-    /// goes may come back when what deleted it cannot be written.
+    /// Forgets deleted rows once there are many more of them than the `count` existing rows. A deleted row may
+    /// reappear when its deletion cannot be written.
     pub fn prune(&mut self, count: usize, is_there: impl Fn(Uuid) -> bool) {
         if self.numbers.len() > 2 * count + GONE_MAX {
             self.numbers.retain(|row, _| is_there(*row));

@@ -1,10 +1,9 @@
-//! Paceline's own database: its schema, and what its rows mean to the engine.
+//! Paceline's own database: its schema, and the meaning of its rows to the engine.
 //!
-//! Owns the schema of the database `Paceline`, with the way from older ones, and reads rows into the
-//! engine's configuration. Promises that one wrong row is one error that names table, row and column,
-//! and that a row keeps its number in the engine for as long as it exists, whatever else changes.
-//! Pure: no file, clock, lock or thread; it reads the rows of the database and returns what they
-//! mean. It never changes a row.
+//! Owns the schema of the database `Paceline`, with the conversion from older ones, and reads rows into the engine's
+//! configuration. Promises that one invalid row is one error that names table, row and column, and that a row keeps
+//! its id in the engine for as long as it exists, whatever else changes. Pure: no file, clock, lock or thread; it
+//! reads the rows of the database and returns their configuration. It never changes a row.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod access;

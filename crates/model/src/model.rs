@@ -1,4 +1,4 @@
-//! All rows together: the configuration that they mean.
+//! All rows together: their configuration.
 
 use crate::error::ModelError;
 use crate::figures::Figures;
@@ -18,7 +18,7 @@ use paceline_types::{CheckpointId, PoolId, Uuid, UuidSource};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What the rows of the database mean to the engine.
+/// The meaning of the database's rows to the engine.
 #[derive(Clone, Debug)]
 pub struct Model {
     pub(crate) schema: Arc<Schema>,
@@ -28,11 +28,11 @@ pub struct Model {
     resource_ids: Ids,
     pub(crate) backend_ids: Ids,
     pub(crate) server_ids: Ids,
-    /// What was last found to work at the next start, so that it is not compiled again.
+    /// The last rows found to work at the next start, so that they are not compiled again.
     startable: Option<Left>,
 }
 
-/// What a restart leaves of the rows that can be wrong.
+/// The rows left after a restart that can be invalid.
 #[derive(Clone, Debug, PartialEq)]
 struct Left {
     rules: Vec<Rule>,
@@ -42,7 +42,7 @@ struct Left {
     backends: Vec<Backend>,
 }
 
-/// Where the tables are that mean something to the engine or give roles.
+/// The tables that are relevant to the engine or give roles.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tables {
     pub pool: TableId,
@@ -108,14 +108,14 @@ impl Model {
         &self.schema
     }
 
-    /// What a restart changes: transient rows go, persistent pools are started, and the running list
-    /// of rules becomes the saved one.
+    /// The changes of a restart: transient rows are deleted, persistent pools are started, and the running list of
+    /// rules becomes the saved one.
     #[must_use]
     pub fn restart(&self, store: &Store, uuids: &mut UuidSource) -> Vec<Put> {
         restart(self.tables, store, uuids)
     }
 
-    /// Whether these changes can mean another configuration.
+    /// Whether these changes can affect the configuration.
     #[must_use]
     pub fn concerns(&self, changes: &Changes) -> bool {
         let Tables { pool, rule, saved_rule, checkpoint, resource, .. } = self.tables;
@@ -125,15 +125,15 @@ impl Model {
         changes.by_table().filter_map(<[_]>::first).any(|change| of_ours(change.table))
     }
 
-    /// The plan that brings the engine from `current` to what the rows say.
+    /// The plan that brings the engine from `current` to the configuration of the rows.
     ///
     /// # Errors
     ///
-    /// When the rows mean nothing that works: the first reason found, and where.
+    /// When the rows are not a valid configuration: the first reason found, and its place.
     pub fn plan(&mut self, current: &Snapshot, store: &Store) -> Result<Plan, ModelError> {
         let config = self.config(store)?;
         let restart = self.check_restart(current, store, &config);
-        // Errors of now are reported before errors of the next start.
+        // Current errors are reported before errors at the next start.
         let mut plan = Plan::new(current, config)?;
         plan.warn(idle::settings(&self.schema, store));
         let doubts = doubt::doubts(&self.schema, store, plan.snapshot());
@@ -141,8 +141,8 @@ impl Model {
         restart.map(|()| plan)
     }
 
-    /// Whether the daemon could start with what would be left of the rows: saved rules and persistent
-    /// rows. What could not is refused when it is written, not found out when it is too late.
+    /// Checks whether the daemon could start with the rows that would be left: saved rules and persistent rows. An
+    /// edit after which it could not start is refused when it is written, not discovered at the next start.
     fn check_restart(
         &mut self,
         current: &Snapshot,
@@ -185,7 +185,7 @@ impl Model {
         })
     }
 
-    /// The configuration that the rows say.
+    /// The configuration of the rows.
     ///
     /// # Errors
     ///
@@ -202,8 +202,8 @@ impl Model {
         })
     }
 
-    /// Forgets the numbers of rows that are long gone, but for resources that are `known` elsewhere: the
-    /// edit that deleted them may still be undone.
+    /// Forgets the ids of rows that were deleted long ago, except for resources that are `known` elsewhere: the edit
+    /// that deleted them may still be undone.
     pub fn forget_gone(&mut self, store: &Store, known: impl Fn(ResourceId) -> bool) {
         let Tables { pool, checkpoint, resource, backend, server, .. } = self.tables;
         let is_there = |table| move |row: Uuid| store.row(table, row).is_some();
@@ -220,7 +220,7 @@ impl Model {
         self.server_ids.prune(store.row_count(server), is_there(server));
     }
 
-    /// The rows whose figures are not those of the engine, with those of the engine.
+    /// The rows whose figures differ from the engine's, with the engine's figures.
     #[must_use]
     pub fn figures(&self, figures: &Figures, store: &Store) -> Vec<Put> {
         figures.puts(self.tables, store, |table, row| self.number_of(table, row))
@@ -234,7 +234,7 @@ impl Model {
         [pool, rule, checkpoint, resource, frontend, backend, server].contains(&table)
     }
 
-    /// The number by which the engine knows a row.
+    /// The engine's id of a row.
     fn number_of(&self, table: TableId, row: Reader<'_>) -> Option<u64> {
         if table == self.tables.rule {
             return row.integer("number").and_then(|number| u64::try_from(number).ok());
@@ -252,7 +252,7 @@ impl Model {
         ids.known(row.uuid())
     }
 
-    /// The resource that a row means.
+    /// The resource of a row.
     #[must_use]
     pub fn resource_of(&self, row: Uuid) -> Option<ResourceId> {
         self.resource_ids.known(row).map(ResourceId)
@@ -297,7 +297,7 @@ impl Model {
         kept.into_iter().map(read).collect()
     }
 
-    /// The resources that the rows mean.
+    /// The resources of the rows.
     pub fn resources(&mut self, store: &Store) -> Vec<Resource> {
         let rows = || readers(&self.schema, store, self.tables.resource);
         for row in rows() {
@@ -310,12 +310,12 @@ impl Model {
     }
 }
 
-/// Whether a row is there after a restart too.
+/// Whether a row is kept across restarts.
 fn is_kept(row: Reader<'_>) -> bool {
     row.flag("persistent")
 }
 
-/// An error that would come only at the next start.
+/// An error that would occur only at the next start.
 fn at_start(mut error: ModelError) -> ModelError {
     error.message.push_str(" (at the next start, when only what is persistent is left)");
     error

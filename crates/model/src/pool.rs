@@ -1,7 +1,7 @@
 //! Rows of the table Pool.
 //!
-//! What a row does not say is as CREATE makes a pool: stopped, without a range and without a maximum of
-//! threads, transient. The pool called `default` is the one that always exists.
+//! Columns that are not set have the values of a new pool: stopped, without a range and without a maximum of threads,
+//! transient. The pool named `default` is the one that always exists.
 
 use crate::error::ModelError;
 use crate::reader::Reader;

@@ -35,7 +35,7 @@ impl<'a> Reader<'a> {
         self.atom(column).and_then(Atom::as_str)
     }
 
-    /// The same as a text of its own.
+    /// The same as an owned text.
     pub fn owned(&self, column: &str) -> Option<String> {
         self.optional(column).map(str::to_owned)
     }
@@ -82,7 +82,7 @@ impl<'a> Reader<'a> {
         self.datum(column).is_some_and(|datum| !datum.is_empty())
     }
 
-    /// Whether a column that may have no value is true or false, if it has one.
+    /// The value of a boolean column, if it has one.
     pub fn choice(&self, column: &str) -> Option<bool> {
         match self.atom(column) {
             Some(Atom::Boolean(flag)) => Some(*flag),
@@ -106,7 +106,7 @@ impl<'a> Reader<'a> {
         ModelError { table, row: Some(self.title()), column, message }
     }
 
-    /// The name or number of the row, `BACKEND/NAME` for a server, or else its UUID.
+    /// The name or number of the row, `BACKEND/NAME` for a server, otherwise its UUID.
     pub fn title(&self) -> String {
         if &*self.table.name == SERVER {
             return format!("{}/{}", self.text("backend"), self.text("name"));

@@ -4,8 +4,8 @@ use crate::ids::Ids;
 use crate::reader::Reader;
 use paceline_claims::{Resource, ResourceId};
 
-/// The resource that a row describes. A parent that is not there is none: the database drops such
-/// references by itself.
+/// The resource that a row describes. A parent that does not exist is ignored: the database removes such references
+/// by itself.
 pub(crate) fn read(row: Reader<'_>, ids: &Ids) -> Option<Resource> {
     let id = ResourceId(ids.known(row.uuid())?);
     let parents = row.uuids("parents").filter_map(|parent| ids.known(parent)).map(ResourceId);

@@ -1,5 +1,5 @@
-//! What the rows mean to the doors: to the HTTP door frontends, backends with their servers, and threads; to the API
-//! what viewers see.
+//! The meaning of the rows to the doors: frontends, backends with their servers, and threads for the HTTP door; what
+//! viewers see for the API.
 
 use crate::backend;
 use crate::error::ModelError;
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Model {
-    /// How many threads the HTTP door has, if a row says it; it has them from its start to its end.
+    /// The number of threads of the HTTP door, if a row sets it; it does not change while the daemon runs.
     ///
     /// # Errors
     ///
@@ -32,7 +32,7 @@ impl Model {
             .is_some_and(|row| row.flag("show_text"))
     }
 
-    /// The frontends of those rows, by name.
+    /// The frontends of these rows, by name.
     pub(crate) fn frontends(
         &self,
         store: &Store,
@@ -45,7 +45,7 @@ impl Model {
         Ok(frontends)
     }
 
-    /// The backends of those rows, each with its servers.
+    /// The backends of these rows, each with its servers.
     pub(crate) fn backends(
         &mut self,
         store: &Store,

@@ -1,6 +1,6 @@
 //! Rows of the tables Rule and Saved_Rule.
 //!
-//! `criteria` and `action` are parts of a rule's text form, so that a rule reads the same everywhere.
+//! `criteria` and `action` are parts of a rule's text form, so that a rule has the same form everywhere.
 
 use crate::error::ModelError;
 use crate::reader::Reader;

@@ -17,14 +17,17 @@ pub const FILE: &str = "File";
 /// Every lock, with owner, waiters and fencing number.
 pub const LOCK: &str = "Lock";
 
-/// The sessions of clients that outlive the daemon.
+/// The sessions of clients that are kept across restarts.
 pub const SESSION: &str = "Session";
 
 /// The locks that such sessions own.
 pub const LEASED_LOCK: &str = "Leased_Lock";
 
-/// The permits that outlive the daemon.
+/// The permits that are kept across restarts.
 pub const PERMIT: &str = "Permit";
+
+/// The places of those that waited when the daemon last ended.
+pub const WAITER: &str = "Waiter";
 
 /// The pools.
 pub const POOL: &str = "Pool";
@@ -44,7 +47,7 @@ pub const RESOURCE: &str = "Resource";
 /// The settings of the API, at most one row.
 pub const API: &str = "Api";
 
-/// The settings of the HTTP door that are none of one frontend's, at most one row.
+/// The settings of the HTTP door as a whole, at most one row.
 pub const HTTP: &str = "Http";
 
 /// The frontends of the HTTP door.
@@ -62,9 +65,10 @@ pub const USER: &str = "User";
 /// The tokens of the API, each as a hash.
 pub const TOKEN: &str = "Token";
 
-/// The schema of this version: what the text of the program says, and for each kind of the catalogue a column for every setting
-/// and figure. The last number of its version is how many columns the catalogue gives, so that a schema with one
-/// more setting is a newer one. The numbers before it are raised in the text when a column goes or changes its meaning.
+/// The schema of this version: the text in the program, and for each kind of the catalogue a column for every setting
+/// and figure. The last number of its version is the number of the catalogue's columns, so that a schema with one
+/// more setting is a newer one. The numbers before it are raised in the text when a column is removed or changes its
+/// meaning.
 ///
 /// # Errors
 ///
@@ -82,7 +86,7 @@ fn whole(text: &Json) -> Json {
     let tables = tables.map(|(name, table)| {
         let Some(kind) = kind_of(name) else { return (name, table.clone()) };
         let said = members(table.as_object().and_then(|table| table.get("columns")));
-        // What is said in the text counts, so it comes last.
+        // The text takes precedence, so it comes last.
         let columns: Vec<(&str, Json)> = columns::of(kind)
             .into_iter()
             .chain(said.map(|(name, said)| (name, said.clone())))
@@ -102,7 +106,7 @@ fn members(object: Option<&Json>) -> impl Iterator<Item = (&str, &Json)> {
     object.and_then(Json::as_object).into_iter().flat_map(Object::iter)
 }
 
-/// An object with another value of one member.
+/// An object with one member replaced.
 fn with(object: &Json, name: &str, value: Json) -> Json {
     let all = members(Some(object)).map(|(name, value)| (name, value.clone()));
     Json::object(all.chain([(name, value)]).collect::<Vec<_>>())

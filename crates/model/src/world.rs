@@ -1,4 +1,4 @@
-//! A database with the model beside it, for the tests of both.
+//! A database with its model, for the tests of both.
 
 use crate::model::Model;
 use crate::schema;

@@ -1,11 +1,11 @@
-//! One client's connection: reads messages, has the host do what they ask, writes what the host leaves in the outbox.
+//! One client connection: reads messages, passes them to the host, and writes what the host puts into the outbox.
 //!
 //! One task per connection. It reads even while answers wait, so that a client may send thousands of requests before it
 //! reads the first answer. It stops reading when the waiting answers exceed a bound. Answers that the client does not
 //! take count in the budget of all connections. An idle connection keeps at most 16 KiB of buffer. A client that is
 //! silent for a probe interval is sent an echo request, and disconnected if it stays silent for another interval. The
 //! probe does not run while the connection is not read (too many answers wait, or a long message waits for its turn)
-//! and everything is sent: that silence is not the client's. The connection notices then as well that the client has
+//! and everything is sent, or while an answer is being made beside: that silence is not the client's. The connection notices then as well that the client has
 //! left; while its task works for a client that has asked for a lock, a separate task notices it (promise L3).
 
 use crate::intake::Intake;
@@ -27,17 +27,18 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_rustls::server::TlsStream;
 
 thread_local! {
-    /// What is read from a socket before it is looked at; one a thread, not one a connection.
+    /// The read buffer, one for each thread rather than for each connection.
     static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; 64 << 10].into());
 }
 
-/// How often a connection reads or writes before others have their turn.
+/// How often a connection reads or writes before other connections get their turn.
 const TURNS_MAX: u32 = 4;
 
-/// How long a connection may be at work after its client has left before what the client has is given back.
+/// How long a connection's task may continue to work after its client has disconnected before everything that the
+/// client holds is released.
 const AT_WORK_MAX: Duration = Duration::from_millis(100);
 
-/// The most that a connection keeps of an empty buffer.
+/// Maximum capacity that a connection keeps in an empty buffer.
 const KEPT_BYTES_MAX: usize = 16 << 10;
 
 /// Bounds of one connection.
@@ -45,19 +46,19 @@ const KEPT_BYTES_MAX: usize = 16 << 10;
 pub(crate) struct Bounds {
     pub(crate) frame_bytes_max: usize,
     pub(crate) depth_max: usize,
-    /// How long a client may be silent before it is probed; none if it need not be.
+    /// How long a client may be silent before it is probed; none disables the probe.
     pub(crate) probe: Option<Duration>,
 }
 
-/// A stream whose client can be watched while it is not read.
+/// A stream whose client can be watched while the stream is not read.
 pub(crate) trait Watched {
-    /// Ends when the client has left.
+    /// Resolves when the client has disconnected.
     fn left(&self) -> Left;
-    /// The same, also while it is read.
+    /// Resolves when the client has disconnected, even while the stream is read.
     fn closed(&self) -> Left;
 }
 
-/// Ends when a client has left.
+/// Resolves when a client has disconnected.
 pub(crate) type Left = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl Watched for UnixStream {
@@ -92,39 +93,39 @@ impl<S: Watched> Watched for TlsStream<S> {
 
 pub(crate) struct Connection<S> {
     stream: S,
-    /// Whether it is not read just now.
+    /// Whether the stream is currently not read.
     is_paused: bool,
-    /// Ends when the client has left, while it is not read.
+    /// Resolves when the client has disconnected; set while the stream is not read.
     left: Option<Left>,
-    /// Notices that the client has left while this task works for it.
+    /// Notices that the client has disconnected while this task works for it.
     watcher: Option<Watcher>,
     methods: Methods,
     intake: Intake,
     writer: Writer,
     out: Vec<u8>,
     out_at: usize,
-    /// What the buffer and the answer that is being written count for.
+    /// The part of the budget for the buffer and for the response that is being written.
     part: Part,
-    /// What that answer keeps.
+    /// Memory that this response holds.
     taken: usize,
     probe: Option<Probe>,
-    /// Set when an encrypted stream may hold bytes back.
+    /// Set when an encrypted stream may hold back bytes.
     flush_due: bool,
-    /// Set when the stream cannot be followed: answers to what came before still leave, then the
-    /// reason, then it ends.
+    /// Set when the stream cannot be parsed any further. Responses to earlier requests are still sent, then the
+    /// reason, and then the connection ends.
     ending: Option<Ending>,
 }
 
-/// A task that gives back what a client has when it has left, in case its own task is at work and does not notice. It
-/// ends with this.
+/// A task that releases everything that a client holds when the client has disconnected, in case the connection's own
+/// task is busy and does not notice. The task ends when this is dropped.
 struct Watcher(JoinHandle<()>);
 
 impl Watcher {
     fn new(closed: Left, end: impl FnOnce() + Send + 'static) -> Self {
         Self(tokio::spawn(async move {
             closed.await;
-            // Most often the connection's task notices it at once. A client may also close its sending side only, and
-            // wait for answers to what it has sent.
+            // Usually the connection's task notices it at once. A client may also close only its sending side, and
+            // wait for responses.
             tokio::time::sleep(AT_WORK_MAX).await;
             block_in_place(end);
         }))
@@ -140,7 +141,7 @@ impl Drop for Watcher {
 /// Why a connection is about to end.
 struct Ending {
     reason: String,
-    /// Whether the client has been told.
+    /// Whether the reason was sent to the client.
     said: bool,
 }
 
@@ -156,7 +157,7 @@ struct Probe {
 pub(crate) enum End {
     /// The client closed it.
     Closed,
-    /// The host cut it off, or the client broke the protocol.
+    /// The host closed it, or the client violated the protocol.
     Cut(String),
     /// The network failed.
     Failed(io::Error),
@@ -171,6 +172,7 @@ impl<S: AsyncRead + AsyncWrite + Watched + Unpin> Connection<S> {
         });
         let budget = methods.session().outbox.budget();
         let part = budget.part();
+        let writer = Writer::new(methods.host().beside().clone(), methods.session().clone());
         let intake = Intake::new(bounds.frame_bytes_max, bounds.depth_max, turns, budget.part());
         Self {
             stream,
@@ -179,7 +181,7 @@ impl<S: AsyncRead + AsyncWrite + Watched + Unpin> Connection<S> {
             watcher: None,
             methods,
             intake,
-            writer: Writer::default(),
+            writer,
             out: Vec::new(),
             out_at: 0,
             part,
@@ -190,7 +192,7 @@ impl<S: AsyncRead + AsyncWrite + Watched + Unpin> Connection<S> {
         }
     }
 
-    /// Serves the client until it leaves or is cut off.
+    /// Serves the client until it disconnects or is disconnected.
     pub(crate) async fn run(mut self) -> End {
         poll_fn(|cx| self.poll(cx)).await
     }
@@ -209,7 +211,7 @@ impl<S: AsyncRead + AsyncWrite + Watched + Unpin> Connection<S> {
                     continue;
                 }
                 _ => {
-                    // Others have their turn between two pieces of a long exchange.
+                    // Other connections get their turn between two pieces of a long exchange.
                     cx.waker().wake_by_ref();
                     return Poll::Pending;
                 }
@@ -226,7 +228,7 @@ impl<S: AsyncRead + AsyncWrite + Watched + Unpin> Connection<S> {
                     return Poll::Ready(End::Closed);
                 }
             }
-            let idle = self.out.is_empty();
+            let idle = self.out.is_empty() && !self.writer.is_away();
             if idle
                 && self.methods.session().is_settled()
                 && let Some(ending) = &mut self.ending
@@ -234,9 +236,9 @@ impl<S: AsyncRead + AsyncWrite + Watched + Unpin> Connection<S> {
                 if ending.said {
                     return Poll::Ready(End::Cut(ending.reason.clone()));
                 }
-                // What was answered meanwhile goes first.
+                // Responses that became ready meanwhile are sent first.
                 ending.said = true;
-                self.fill();
+                self.fill(cx);
                 if let Some(ending) = self.ending.as_ref().filter(|_| !self.writer.is_unfinished())
                 {
                     write_goodbye(&ending.reason, &mut self.out);
@@ -246,7 +248,7 @@ impl<S: AsyncRead + AsyncWrite + Watched + Unpin> Connection<S> {
             if idle && let Some(reason) = self.methods.session().outbox.finishing() {
                 return Poll::Ready(End::Cut(reason.to_owned()));
             }
-            // While the socket takes nothing, new items are no reason to wake up.
+            // While the socket takes nothing, there is no reason to wake up for new items.
             let interest = if idle { Interest::Items } else { Interest::End };
             if !self.methods.session().outbox.register(cx.waker(), interest) {
                 return Poll::Pending;
@@ -254,7 +256,7 @@ impl<S: AsyncRead + AsyncWrite + Watched + Unpin> Connection<S> {
         }
     }
 
-    /// Reads once and does what the messages say. Pending also while too many answers wait.
+    /// Reads once and handles the messages. Also pending while too many responses wait.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), End>> {
         if let Some(reason) = self.methods.session().outbox.closed() {
             return Poll::Ready(Err(End::Cut(reason.to_owned())));
@@ -294,7 +296,7 @@ impl<S: AsyncRead + AsyncWrite + Watched + Unpin> Connection<S> {
         })
     }
 
-    /// Takes note of why the stream cannot be followed, if so, and that the client is to be watched.
+    /// Records why the stream cannot be parsed, if so, and begins to watch the client if necessary.
     fn note(&mut self, taken: Result<(), String>) {
         if self.watcher.is_none() && self.methods.has_locked() {
             self.watcher = Some(Watcher::new(self.stream.closed(), self.methods.ending()));
@@ -306,18 +308,19 @@ impl<S: AsyncRead + AsyncWrite + Watched + Unpin> Connection<S> {
     }
 
     /// Moves what waits in the outbox into the buffer, up to a piece.
-    fn fill(&mut self) {
+    fn fill(&mut self, cx: &mut Context<'_>) {
         if self.out_at >= PIECE_BYTES {
-            // A client that always leaves a little would otherwise let it grow to all it ever got.
+            // Otherwise, if a client always leaves some bytes unread, the buffer would keep everything that the
+            // client ever got.
             self.out.drain(..self.out_at);
             self.out_at = 0;
         }
-        self.take();
+        self.take(cx);
         self.count();
     }
 
-    /// Counts what waits here. A client with more than the least is cut off if there is no room for one that had read
-    /// everything either.
+    /// Counts what waits here. If the budget is exceeded and the client leaves more unread than every client is
+    /// allowed, it is disconnected.
     fn count(&mut self) {
         let taken = if self.writer.is_unfinished() { self.taken } else { 0 };
         let bytes = self.out.len() + taken;
@@ -331,11 +334,22 @@ impl<S: AsyncRead + AsyncWrite + Watched + Unpin> Connection<S> {
         }
     }
 
-    fn take(&mut self) {
+    fn take(&mut self, cx: &mut Context<'_>) {
         while self.out.len() - self.out_at < PIECE_BYTES {
+            match self.writer.poll_away(cx, &mut self.out) {
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(_)) => {
+                    let outbox = &self.methods.session().outbox;
+                    return outbox.close("a fault of the daemon ended the connection");
+                }
+                Poll::Pending => return,
+            }
             if self.writer.go_on(&mut self.out) {
+                if self.writer.is_away() {
+                    continue;
+                }
                 if self.writer.is_unfinished() {
-                    // There is enough to write, or it takes long to find more: others have their turn.
+                    // There is enough to write, or finding more takes long: other connections get their turn.
                     return;
                 }
                 continue;
@@ -346,20 +360,21 @@ impl<S: AsyncRead + AsyncWrite + Watched + Unpin> Connection<S> {
         }
     }
 
-    /// Writes what there is. Pending when all is written too.
+    /// Writes what there is. Also pending when everything is written.
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), End>> {
-        self.fill();
+        self.fill(cx);
         let failed = |error| Poll::Ready(Err(End::Failed(error)));
         let Some(rest) = self.out.get(self.out_at..).filter(|rest| !rest.is_empty()) else {
-            // An encrypted stream holds bytes back until it is flushed.
+            // An encrypted stream holds back bytes until it is flushed.
             if self.flush_due {
                 match ready!(Pin::new(&mut self.stream).poll_flush(cx)) {
                     Ok(()) => self.flush_due = false,
                     Err(error) => return failed(error),
                 }
             }
-            // An answer whose rows take long to find goes on after others have had their turn.
-            let goes_on = self.writer.is_unfinished();
+            // An answer whose rows take long to find continues after others have had their turn, or when its next piece is
+            // made beside.
+            let goes_on = self.writer.is_unfinished() && !self.writer.is_away();
             return if goes_on { Poll::Ready(Ok(())) } else { Poll::Pending };
         };
         let written = match ready!(Pin::new(&mut self.stream).poll_write(cx, rest)) {
@@ -371,7 +386,7 @@ impl<S: AsyncRead + AsyncWrite + Watched + Unpin> Connection<S> {
         self.out_at += written;
         let backlog = self.out_at < self.out.len() || self.writer.is_unfinished();
         if let Some(probe) = self.probe.as_mut().filter(|_| backlog) {
-            // A client that takes a long answer bit by bit is not silent.
+            // A client that reads a long response slowly is not silent.
             (probe.heard, probe.asked) = (Instant::now(), false);
         }
         if self.out_at == self.out.len() {
@@ -387,8 +402,8 @@ impl<S: AsyncRead + AsyncWrite + Watched + Unpin> Connection<S> {
 
     fn poll_probe(&mut self, cx: &mut Context<'_>) -> Poll<End> {
         let Some(probe) = &mut self.probe else { return Poll::Pending };
-        if self.is_paused && self.out.is_empty() {
-            // The client may have sent a sign of life, which is not read.
+        if (self.is_paused || self.writer.is_away()) && self.out.is_empty() {
+            // The client may have sent a sign of life, which is not read; or it waits for an answer that is being made.
             (probe.heard, probe.asked) = (Instant::now(), false);
         }
         while probe.timer.as_mut().poll(cx).is_ready() {
@@ -400,8 +415,8 @@ impl<S: AsyncRead + AsyncWrite + Watched + Unpin> Connection<S> {
             } else {
                 probe.asked = true;
                 probe.timer.as_mut().reset(probe.heard + probe.interval * 2);
-                // In the middle of an answer nothing else can be written; taking more of that
-                // answer counts as a sign of life too.
+                // In the middle of a response nothing else can be written. Reading more of that response also shows
+                // that the client is alive.
                 if !self.writer.is_unfinished() {
                     write_probe(&mut self.out);
                     cx.waker().wake_by_ref();

@@ -1,8 +1,9 @@
-//! What a client sends: from bytes to messages that are handled, no faster than there is room for answers.
+//! The input of a client: turns bytes into messages and handles them, no faster than there is room for responses.
 //!
 //! Promises that no message is handled while too many of the client's answers wait, or after the client was found to
 //! have left, even if it arrived together with others. What was read beyond that is kept, at most as much as one read
-//! gives. What is kept counts in the budget of all connections, and an unfinished message may be as long as this
+//! gives. Of what one read gives, so much is handled before others have their turn as [`MESSAGES_MAX`] and
+//! [`ANSWERED_BYTES_MAX`] say: a read may have a thousand requests for long answers. What is kept counts in the budget of all connections, and an unfinished message may be as long as this
 //! connection's share of it. Long messages are handled in turn (`turns.rs`).
 
 use crate::methods::Methods;
@@ -13,8 +14,12 @@ use std::borrow::Cow;
 use std::task::{Context, Poll};
 use tokio::task::block_in_place;
 
-/// Longer messages wait for their turn, and are worked on where blocking others is no concern.
+/// Longer messages wait for their turn, and are handled where they may block the thread.
 const LONG_BYTES: usize = 64 << 10;
+
+/// So many messages are handled before others have their turn, and fewer if their answers take more than this.
+const MESSAGES_MAX: usize = 256;
+const ANSWERED_BYTES_MAX: usize = 256 << 10;
 
 /// What came from a client and is not handled yet.
 pub(crate) struct Intake {
@@ -24,10 +29,10 @@ pub(crate) struct Intake {
     turns: PeerTurns,
     /// A message that waits for its turn.
     long: Option<(Vec<u8>, Turn)>,
-    /// What was read after the last message that was handled.
+    /// Bytes that were read after the last handled message.
     rest: Vec<u8>,
     rest_at: usize,
-    /// What all that is kept here counts for.
+    /// The part of the budget for everything kept here.
     part: Part,
 }
 
@@ -38,14 +43,14 @@ impl Intake {
         Self { framer, bytes_max, depth_max, turns, long: None, rest, rest_at: 0, part }
     }
 
-    /// Takes what was read. An error says why the stream cannot be followed.
+    /// Takes bytes that were read. The error says why the stream cannot be parsed any further.
     pub(crate) fn take(&mut self, bytes: &[u8], methods: &mut Methods) -> Result<(), String> {
         let taken = self.feed(bytes, methods)?;
         self.rest.extend_from_slice(bytes.get(taken..).unwrap_or_default());
         self.count()
     }
 
-    /// Counts what is kept. An error says that there is no memory for the message that has begun.
+    /// Counts what is kept. The error says that there is no memory for the unfinished message.
     fn count(&mut self) -> Result<(), String> {
         let long = self.long.as_ref().map_or(0, |(frame, _)| frame.len());
         let begun = self.framer.kept();
@@ -59,14 +64,14 @@ impl Intake {
         Ok(())
     }
 
-    /// Drops what is kept, because the stream is followed no further.
+    /// Drops what is kept, because the stream is not parsed any further.
     pub(crate) fn forget(&mut self) {
         self.framer = Framer::new(self.bytes_max, self.depth_max);
         (self.long, self.rest, self.rest_at) = (None, Vec::new(), 0);
         self.part.set(0);
     }
 
-    /// Goes on with what was read before; none if there is nothing left of it.
+    /// Continues with bytes that were read before; none if there are none left.
     pub(crate) fn poll_rest(
         &mut self,
         cx: &mut Context<'_>,
@@ -99,11 +104,12 @@ impl Intake {
         Poll::Ready(Some(taken.and_then(|_| self.count())))
     }
 
-    /// Handles the messages that end in `bytes`, until one must wait. Answers how many bytes it took.
+    /// Handles the messages that end in `bytes`, until one must wait. Returns how many bytes it consumed.
     fn feed(&mut self, bytes: &[u8], methods: &mut Methods) -> Result<usize, String> {
         let Self { framer, depth_max, turns, long, .. } = self;
         let mut failed = None;
         let had_locked = methods.has_locked();
+        let (mut handled, waiting) = (0, methods.session().waiting_bytes());
         let fed = framer.feed(bytes, |frame| match frame {
             Cow::Owned(frame) if frame.len() > LONG_BYTES => {
                 let turn = turns.wait(frame.len());
@@ -112,10 +118,15 @@ impl Intake {
             }
             frame => {
                 failed = handle(frame, *depth_max, methods).err();
-                // The connection begins to watch a client that has asked for its first lock before more is done.
+                // When the client asks for its first lock, the connection starts to watch the client before it
+                // handles more messages.
                 let is_first_lock = !had_locked && methods.has_locked();
-                let is_gone = methods.session().outbox.closed().is_some();
-                failed.is_none() && !is_first_lock && !is_gone && !methods.session().is_full()
+                let session = methods.session();
+                let is_gone = session.outbox.closed().is_some();
+                handled += 1;
+                let is_turn = handled < MESSAGES_MAX
+                    && session.waiting_bytes().saturating_sub(waiting) < ANSWERED_BYTES_MAX;
+                failed.is_none() && !is_first_lock && !is_gone && is_turn && !session.is_full()
             }
         });
         methods.flush();

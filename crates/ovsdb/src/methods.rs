@@ -1,4 +1,4 @@
-//! The methods of RFC 7047 and its extensions: from a message to a call of the host.
+//! The methods of RFC 7047 and its extensions: turns a message into a call of the host.
 
 use crate::respond::lock_error;
 use crate::wire::Message;
@@ -9,22 +9,23 @@ use paceline_tables::{Error, Transaction, tag};
 use paceline_types::{LOCK_NAME_RULE, Role, Uuid, valid_lock_name};
 use std::sync::Arc;
 
-/// How many transactions are run before it is looked how much their answers take.
+/// Transactions that are run before the size of their responses is checked.
 const TOGETHER_MAX: usize = 16;
 
-/// What a request leads to at once: its answer, or nothing yet where the host leaves the answer in the outbox. An error
-/// is the answer to a request that is refused.
+/// The immediate result of a request: its response, or none if the host puts the response into the outbox later. An
+/// error is the response to a refused request.
 type Answered = Result<Option<Reply>, Reply>;
 
-/// What one client can do.
+/// The methods that one client can call.
 pub(crate) struct Methods {
     host: Arc<Host>,
     session: Arc<Session>,
-    /// The database of the client's last call; an answer leaves behind what is written there.
+    /// The database of the client's last call. A response is sent after the earlier ones of that database are written
+    /// to disk.
     turned_to: Option<Arc<Hosted>>,
     /// Transactions on that database that are to be run together.
     pending: Vec<(Ticket, Transaction)>,
-    /// Whether it has asked for a lock.
+    /// Whether the client has asked for a lock.
     has_locked: bool,
 }
 
@@ -33,22 +34,26 @@ impl Methods {
         Self { host, session, turned_to: None, pending: Vec::new(), has_locked: false }
     }
 
-    /// Whether the client has asked for a lock, which must be freed when it leaves.
+    /// Whether the client has asked for a lock, which must be released when the client disconnects.
     pub(crate) fn has_locked(&self) -> bool {
         self.has_locked
     }
 
-    /// What gives back everything that the client has, from any thread.
+    /// A function that releases everything that the client holds, from any thread.
     pub(crate) fn ending(&self) -> impl FnOnce() + Send + 'static {
         let (host, session) = (self.host.clone(), self.session.clone());
         move || host.end_session(&session)
+    }
+
+    pub(crate) fn host(&self) -> &Arc<Host> {
+        &self.host
     }
 
     pub(crate) fn session(&self) -> &Arc<Session> {
         &self.session
     }
 
-    /// Lets what was done so far be written and answered.
+    /// Runs the pending transactions, and has everything done so far written and answered.
     pub(crate) fn flush(&mut self) {
         self.run_pending();
         if let Some(database) = &self.turned_to {
@@ -62,7 +67,7 @@ impl Methods {
         }
     }
 
-    /// Does what `message` asks; answers are left in the session's outbox.
+    /// Handles `message`. Responses are put into the session's outbox.
     pub(crate) fn handle(&mut self, message: Message) {
         match message {
             Message::Request { id, method, params } => {
@@ -83,7 +88,7 @@ impl Methods {
         }
     }
 
-    /// Does one request.
+    /// Handles one request.
     fn request(&mut self, ticket: &Ticket, method: &str, params: Vec<Json>) -> Answered {
         if method != "transact" {
             self.run_pending();
@@ -107,7 +112,7 @@ impl Methods {
             }
             "get_schema" => {
                 let database = self.database(&params, method)?;
-                answer(&database.schema().to_json())
+                Ok(Some(Reply::Shared(database.schema_text())))
             }
             "get_server_id" => answer(&Json::string(self.host.server_id.to_string())),
             "set_db_change_aware" => self.set_change_aware(params),
@@ -116,11 +121,11 @@ impl Methods {
         }
     }
 
-    /// That the client may use a method at all; what a transaction changes, and what is read and
-    /// converted, the host checks.
+    /// Checks that the client may call this method at all. The host checks what a transaction changes, and what is
+    /// read and converted.
     fn check(&self, method: &str, params: &[Json]) -> Result<(), Reply> {
         let need = match method {
-            // It keeps a connection open and tells nothing.
+            // It keeps a connection open and reveals nothing.
             "echo" => return Ok(()),
             "lock" | "unlock" => Role::Client,
             "steal" => Role::Operator,
@@ -133,7 +138,7 @@ impl Methods {
         self.host.access().check(&self.session, need, what).map_err(Reply::Failed)
     }
 
-    /// Lets an answer leave behind those of the client's earlier requests.
+    /// Sends a response after those to the client's earlier requests.
     fn answer(&self, ticket: Ticket, reply: Reply) {
         match &self.turned_to {
             Some(database) => database.answer(&self.session, ticket, reply),
@@ -142,19 +147,18 @@ impl Methods {
     }
 
     fn database(&self, params: &[Json], method: &str) -> Result<Arc<Hosted>, Reply> {
-        let quoted = || Json::Array(params.to_vec());
         let Some(Json::String(name)) = params.first() else {
             let details = format!("{method} request params must begin with <db-name>");
-            return Err(Reply::Failed(Error::syntax(&quoted(), details)));
+            return Err(Reply::Failed(Error::quoting_array(tag::SYNTAX, params, details)));
         };
         self.host.database(name).ok_or_else(|| {
             let details = format!("{method} request specifies unknown database {name}");
-            Reply::Failed(Error::quoting("unknown database", &quoted(), details))
+            Reply::Failed(Error::quoting_array("unknown database", params, details))
         })
     }
 
-    /// Notes that the client's next call is about `database`. What it did elsewhere before is
-    /// answered first where that needs no wait.
+    /// Sets the database of the client's next call. Earlier calls on another database are answered first if that
+    /// needs no wait.
     fn turn_to(&mut self, database: &Arc<Hosted>) {
         if !self.turned_to.as_ref().is_some_and(|last| Arc::ptr_eq(last, database)) {
             self.flush();
@@ -241,7 +245,7 @@ impl Methods {
         Ok(None)
     }
 
-    /// The database that the client watches under this id, or will when it has been converted.
+    /// The database that the client monitors under this id, or will monitor after a conversion.
     fn monitored(&self, id: &Ticket) -> Option<Arc<Hosted>> {
         let record = self.session.monitor(id).map(|record| record.database);
         let held = |database: &Arc<Hosted>| database.holds_monitor(&self.session, id);
@@ -266,7 +270,7 @@ impl Methods {
         if !valid_lock_name(name) {
             return Err(Reply::Failed(bad_lock_name(params, method)));
         }
-        // Earlier transactions are answered first where that needs no wait.
+        // Earlier transactions are answered first if that needs no wait.
         self.flush();
         self.has_locked = true;
         self.host
@@ -301,9 +305,8 @@ impl Methods {
 }
 
 fn bad_lock_name(params: &[Json], method: &str) -> Error {
-    let quoted = Json::Array(params.to_vec());
     let details = format!("{method} request params must be <id>: {LOCK_NAME_RULE}");
-    Error::syntax(&quoted, details)
+    Error::quoting_array(tag::SYNTAX, params, details)
 }
 
 fn parse_since(json: &Json) -> Result<Uuid, Error> {

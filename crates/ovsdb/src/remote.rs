@@ -1,4 +1,4 @@
-//! Remotes, in Open vSwitch's own words: `punix:PATH`, `ptcp:PORT[:IP]`, `pssl:PORT[:IP]`.
+//! Remotes, in the syntax of Open vSwitch: `punix:PATH`, `ptcp:PORT[:IP]`, `pssl:PORT[:IP]`.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -10,13 +10,13 @@ use std::str::FromStr;
 pub enum Remote {
     /// A unix socket.
     Unix(PathBuf),
-    /// TCP, in the clear and without authentication.
+    /// TCP, unencrypted and without authentication.
     Tcp(SocketAddr),
     /// TLS with client certificates.
     Tls(SocketAddr),
 }
 
-/// Why a remote is not understood, and what would be.
+/// Why a remote cannot be parsed, and which forms are valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseRemoteError(String);
 
@@ -54,8 +54,7 @@ impl FromStr for Remote {
     }
 }
 
-/// `[PORT][:IP]`, where an IPv6 address stands in brackets. Without an address only this machine
-/// is served.
+/// `[PORT][:IP]`, with an IPv6 address in brackets. Without an address only local clients can connect.
 fn parse_address(text: &str) -> Result<SocketAddr, ParseRemoteError> {
     let (port, ip) = text.split_once(':').unwrap_or((text, ""));
     let port = match port {
@@ -91,7 +90,7 @@ impl fmt::Display for Remote {
 }
 
 impl Remote {
-    /// Whether anyone who can reach the network can use it.
+    /// Whether every client on the network can use it.
     #[must_use]
     pub fn is_open(&self) -> bool {
         matches!(self, Self::Tcp(address) if !address.ip().is_loopback())

@@ -1,35 +1,51 @@
-//! Answers: the one place where results, refusals and events become JSON-RPC text.
+//! Responses: the one place where results, refusals and events become JSON-RPC text.
 //!
-//! A large answer is written in pieces: [`Writer`] keeps the one that it has begun.
+//! A large answer is written in pieces: [`Writer`] keeps the one that it has begun. A piece that takes long is made beside,
+//! by one of a few threads (`host/src/beside.rs`), and the connection waits for it: no task of the runtime makes it, however
+//! many clients ask for such pieces (D4).
 
 use crate::wire::PROBE_ID;
 use paceline_host::{
-    Content, LockAnswer, LockError, LockOperation, Outgoing, Reply, Ticket, UpdateText,
+    Beside, Content, LockAnswer, LockError, LockOperation, Outgoing, Panicked, Reply, Session,
+    Ticket, UpdateText,
 };
 use paceline_tables::json::write_string;
 use paceline_tables::monitor::{Dump, Moving, Telling, Version};
 use paceline_tables::{Error, OpResult, Selected, tag};
 use paceline_types::Uuid;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use tokio::sync::oneshot;
 
-/// How much is written before asking the socket to take some.
+/// Bytes that are buffered before the socket is written.
 pub(crate) const PIECE_BYTES: usize = 64 << 10;
 
 /// Turns what is to be sent into text.
-#[derive(Default)]
 pub(crate) struct Writer {
     unfinished: Option<Unfinished>,
+    /// A piece that is being made beside; then the rest of its answer is there too.
+    away: Option<oneshot::Receiver<Piece>>,
+    beside: Arc<Beside>,
+    session: Arc<Session>,
 }
 
-/// A reply or an update whose end is not written yet; `ticket` is the id of the request, or of the monitor.
+/// A piece that was made beside.
+struct Piece {
+    unfinished: Unfinished,
+    text: Vec<u8>,
+    more: bool,
+}
+
+/// A reply or an update that is not completely written yet. `ticket` is the id of the request, or of the monitor.
 struct Unfinished {
     ticket: Ticket,
     body: Body,
-    /// Whether the last piece ended because it took long to find more to write.
+    /// Whether the last piece ended because finding more to write took long.
     is_searching: bool,
 }
 
-/// What is tested for an update before others have their turn.
+/// Steps of testing for an update before other connections get their turn.
 const UPDATE_STEPS: usize = 100_000;
 
 enum Body {
@@ -40,15 +56,19 @@ enum Body {
     Results {
         results: std::vec::IntoIter<OpResult>,
         rows: Option<Rows>,
+        /// How many operations are still to be written that do not count.
+        nulls: usize,
         any: bool,
     },
+    /// A text that is ready, from this byte on.
+    Text(Text, usize),
     /// An update, of which nothing is written before all of it is made.
     Update {
         telling: Box<Telling>,
         version: Version,
         transaction: Uuid,
     },
-    /// Rows that come into view or go out of it.
+    /// Rows that a change of conditions shows or hides.
     Moving {
         moving: Box<Moving>,
         version: Version,
@@ -56,31 +76,24 @@ enum Body {
     },
 }
 
+/// A text that is ready.
+enum Text {
+    Own(Vec<u8>),
+    Shared(Arc<[u8]>),
+}
+
+impl Text {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Own(text) => text,
+            Self::Shared(text) => text,
+        }
+    }
+}
+
 struct Rows {
     selected: Selected,
     next: usize,
-}
-
-/// So many pieces that take long are made aside at a time. Each has a thread of its own meanwhile; others are made where they
-/// are asked for, one in a turn.
-const ASIDE_MAX: usize = 8;
-
-static ASIDES: AtomicUsize = AtomicUsize::new(0);
-
-/// A piece that is made aside, until this is dropped.
-struct Aside;
-
-impl Aside {
-    fn begin() -> Option<Self> {
-        let aside = Self;
-        (ASIDES.fetch_add(1, Ordering::Relaxed) < ASIDE_MAX).then_some(aside)
-    }
-}
-
-impl Drop for Aside {
-    fn drop(&mut self) {
-        ASIDES.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 impl Body {
@@ -94,6 +107,7 @@ impl Body {
                 let next = rows.as_ref().filter(|rows| rows.next < rows.selected.rows().len());
                 next.is_some_and(|rows| rows.selected.is_long(rows.next))
             }
+            Self::Text(..) => false,
         }
     }
 }
@@ -103,7 +117,7 @@ impl Unfinished {
         Self { ticket, body, is_searching: false }
     }
 
-    /// Appends the next piece; answers whether there is more.
+    /// Appends the next piece. Returns whether there is more.
     fn go_on(&mut self, out: &mut Vec<u8>) -> bool {
         let enough = out.len() + PIECE_BYTES;
         let more = self.write_piece(enough, out);
@@ -120,7 +134,16 @@ impl Unfinished {
                 }
                 more
             }
-            Body::Results { results, rows, any } => write_results(results, rows, any, enough, out),
+            Body::Results { results, rows, nulls, any } => {
+                write_results(results, (rows, nulls), any, enough, out)
+            }
+            Body::Text(text, at) => {
+                let rest = text.bytes().get(*at..).unwrap_or_default();
+                let piece = rest.get(..PIECE_BYTES).unwrap_or(rest);
+                out.extend_from_slice(piece);
+                *at += piece.len();
+                piece.len() < rest.len()
+            }
             Body::Update { telling, .. } => telling.go_on(UPDATE_STEPS),
             Body::Moving { moving, version, transaction } => {
                 write_moving(&self.ticket, moving, (*version, *transaction), out)
@@ -130,26 +153,62 @@ impl Unfinished {
 }
 
 impl Writer {
-    /// Whether the end of a reply is still to be written.
-    pub(crate) fn is_unfinished(&self) -> bool {
-        self.unfinished.is_some()
+    pub(crate) fn new(beside: Arc<Beside>, session: Arc<Session>) -> Self {
+        Self { unfinished: None, away: None, beside, session }
     }
 
-    /// Whether it takes long to find more to write, so that others have their turn before it goes on.
+    /// Whether the end of a reply is still to be written.
+    pub(crate) fn is_unfinished(&self) -> bool {
+        self.unfinished.is_some() || self.away.is_some()
+    }
+
+    /// Whether a piece is being made beside, before which nothing can be written.
+    pub(crate) fn is_away(&self) -> bool {
+        self.away.is_some()
+    }
+
+    /// Whether finding more to write takes long, so that other connections get their turn first.
     pub(crate) fn is_searching(&self) -> bool {
         self.unfinished.as_ref().is_some_and(|unfinished| unfinished.is_searching)
     }
 
-    /// Goes on with a reply that is not finished; true if there was one.
+    /// Appends the piece that is being made beside, when it is there. An error says that making it panicked.
+    pub(crate) fn poll_away(
+        &mut self,
+        cx: &mut Context<'_>,
+        out: &mut Vec<u8>,
+    ) -> Poll<Result<(), Panicked>> {
+        let Some(away) = &mut self.away else { return Poll::Ready(Ok(())) };
+        let made = ready!(Pin::new(away).poll(cx));
+        self.away = None;
+        let Ok(Piece { unfinished, text, more }) = made else { return Poll::Ready(Err(Panicked)) };
+        match out.is_empty() {
+            true => *out = text,
+            false => out.extend_from_slice(&text),
+        }
+        self.keep(unfinished, more, out);
+        Poll::Ready(Ok(()))
+    }
+
+    /// Continues a reply that is not finished; true if there was one. A search that continues, or a row of many megabytes,
+    /// must not keep other clients waiting: such a piece is begun beside.
     pub(crate) fn go_on(&mut self, out: &mut Vec<u8>) -> bool {
-        let Some(mut unfinished) = self.unfinished.take() else { return false };
-        let is_long = unfinished.is_searching || unfinished.body.is_long();
-        let mut piece = || unfinished.go_on(out);
-        // A search that goes on, or a row of many megabytes, must not keep other clients waiting.
-        let more = match is_long.then(Aside::begin).flatten() {
-            Some(_aside) => paceline_host::aside(piece),
-            None => piece(),
-        };
+        let Some(mut unfinished) = self.unfinished.take() else { return self.away.is_some() };
+        if unfinished.is_searching || unfinished.body.is_long() {
+            self.away = Some(self.beside.run(&self.session, move || {
+                let mut text = Vec::new();
+                let more = unfinished.go_on(&mut text);
+                Piece { unfinished, text, more }
+            }));
+            return true;
+        }
+        let more = unfinished.go_on(out);
+        self.keep(unfinished, more, out);
+        true
+    }
+
+    /// Keeps what is not finished, or appends its end.
+    fn keep(&mut self, unfinished: Unfinished, more: bool, out: &mut Vec<u8>) {
         match unfinished {
             unfinished if more => self.unfinished = Some(unfinished),
             Unfinished { ticket, body: Body::Update { telling, version, transaction }, .. } => {
@@ -160,10 +219,9 @@ impl Writer {
             Unfinished { body: Body::Moving { .. }, .. } => {}
             Unfinished { ticket, .. } => end_result(&ticket, out),
         }
-        true
     }
 
-    /// Appends `item`, or the beginning of it.
+    /// Appends `item`, or its beginning.
     pub(crate) fn write(&mut self, item: Outgoing, out: &mut Vec<u8>) {
         match item {
             Outgoing::Reply(ticket, reply) => self.write_reply(ticket, reply, out),
@@ -207,7 +265,7 @@ impl Writer {
                 error.write(out);
                 out.push(b'}');
             }
-            // The outbox gives it out when it is there.
+            // The outbox returns the item only when the reply exists.
             Reply::Later(_) => self.write_reply(ticket, Reply::Word("canceled"), out),
             Reply::Word(word) => {
                 begin_error(&ticket, out);
@@ -223,15 +281,13 @@ impl Writer {
                 });
                 end_result(&ticket, out);
             }
-            Reply::Text(text) => {
-                begin_result(out);
-                out.extend_from_slice(&text);
-                end_result(&ticket, out);
-            }
+            Reply::Text(text) => self.write_text(ticket, Text::Own(text), out),
+            Reply::Shared(text) => self.write_text(ticket, Text::Shared(text), out),
             Reply::Results(results) => {
                 begin_result(out);
                 out.push(b'[');
-                let body = Body::Results { results: results.into_iter(), rows: None, any: false };
+                let results = results.into_iter();
+                let body = Body::Results { results, rows: None, nulls: 0, any: false };
                 self.unfinished = Some(Unfinished::new(ticket, body));
                 self.go_on(out);
             }
@@ -260,12 +316,18 @@ impl Writer {
             }
         }
     }
+
+    fn write_text(&mut self, ticket: Ticket, text: Text, out: &mut Vec<u8>) {
+        begin_result(out);
+        self.unfinished = Some(Unfinished::new(ticket, Body::Text(text, 0)));
+        self.go_on(out);
+    }
 }
 
-/// Appends results until there is enough; answers whether there is more.
+/// Appends results until there is enough. Returns whether there is more.
 fn write_results(
     results: &mut std::vec::IntoIter<OpResult>,
-    rows: &mut Option<Rows>,
+    (rows, nulls): (&mut Option<Rows>, &mut usize),
     any: &mut bool,
     enough: usize,
     out: &mut Vec<u8>,
@@ -287,6 +349,14 @@ fn write_results(
             out.extend_from_slice(b"]}");
             *rows = None;
         }
+        while *nulls > 0 && out.len() < enough {
+            *nulls -= 1;
+            let text: &[u8] = if *nulls > 0 { b"null," } else { b"null" };
+            out.extend_from_slice(text);
+        }
+        if out.len() >= enough {
+            return true;
+        }
         let Some(result) = results.next() else {
             out.push(b']');
             return false;
@@ -299,6 +369,7 @@ fn write_results(
                 out.extend_from_slice(b"{\"rows\":[");
                 *rows = Some(Rows { selected, next: 0 });
             }
+            OpResult::Nulls(count) => *nulls = count,
             other => other.write(out),
         }
     }
@@ -325,7 +396,7 @@ fn append(text: &[u8], out: &mut Vec<u8>) -> bool {
     true
 }
 
-/// Appends an update whose body `write` appends, or nothing if there is none.
+/// Appends an update with the body that `write` appends, or nothing if the body is empty.
 fn write_update(
     monitor: &[u8],
     version: Version,
@@ -342,7 +413,7 @@ fn write_update(
     }
 }
 
-/// Appends the next piece of what a change of conditions shows and hides; answers whether there is more.
+/// Appends the next piece of the rows that a change of conditions shows or hides. Returns whether there is more.
 fn write_moving(
     monitor: &[u8],
     moving: &mut Moving,
@@ -355,8 +426,8 @@ fn write_moving(
     }
     let more = moving.write(PIECE_BYTES, out);
     if !more && version == Version::V3 && !moving.has_begun() {
-        // The new conditions hold from this transaction on, also if nothing is sent: a
-        // client that returns with an older one would be sent changes of rows it never saw.
+        // The new conditions apply from this transaction on, even if no rows are sent. Otherwise a client that
+        // reconnects with an older transaction would be sent changes of rows that it never saw.
         out.extend_from_slice(b"{}]}");
     } else if !moving.has_begun() {
         out.truncate(start);
@@ -396,51 +467,49 @@ fn write_notice(method: &str, lock: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(b"]}");
 }
 
-/// Appends the probe that asks a silent client whether it is there.
+/// Appends the echo request that probes a silent client.
 pub(crate) fn write_probe(out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"id\":");
     write_string(PROBE_ID.as_bytes(), out);
     out.extend_from_slice(b",\"method\":\"echo\",\"params\":[]}");
 }
 
-/// Appends the last word to a client whose stream cannot be followed.
+/// Appends the last message to a client whose stream cannot be parsed any further.
 pub(crate) fn write_goodbye(reason: &str, out: &mut Vec<u8>) {
     begin_error(b"null", out);
     Error::new(tag::SYNTAX, reason).write(out);
     out.push(b'}');
 }
 
-/// Appends the only word to a client for whose connection there is no place.
+/// Appends the only message to a client that is refused because there is no place for its connection.
 pub(crate) fn write_refusal(reason: &str, out: &mut Vec<u8>) {
     begin_error(b"null", out);
     Error::new(tag::RESOURCES, reason).write(out);
     out.push(b'}');
 }
 
-/// The error of a lock operation, in the words that clients know.
+/// The error of a lock operation, in the terms of the protocol.
 pub(crate) fn lock_error(
     error: LockError,
     operation: LockOperation,
     params: &[paceline_tables::json::Json],
 ) -> Error {
-    let params = paceline_tables::json::Json::Array(params.to_vec());
+    let quoting = |details: String| Error::quoting_array(tag::SYNTAX, params, details);
     let word = match operation {
         LockOperation::Lock => "lock",
         LockOperation::Steal => "steal",
         LockOperation::Unlock => "unlock",
     };
     match error {
-        LockError::MustUnlock => {
-            Error::syntax(&params, format!("must issue \"unlock\" before new \"{word}\""))
-        }
+        LockError::MustUnlock => quoting(format!("must issue \"unlock\" before new \"{word}\"")),
         LockError::NotLocked => {
-            Error::syntax(&params, "unlock: \"unlock\" without \"lock\" or \"steal\"")
+            quoting("unlock: \"unlock\" without \"lock\" or \"steal\"".to_owned())
         }
         LockError::TooMany => {
             Error::new(tag::RESOURCES, "this connection holds as many locks as its memory allows")
         }
         LockError::TooManyTogether(_) => Error::new(tag::RESOURCES, error.to_string()),
-        // This answer is not read.
+        // The client does not read this response.
         LockError::Ended => Error::new(tag::RESOURCES, "the connection has ended"),
         LockError::Exhausted => Error::new(
             tag::RESOURCES,

@@ -23,30 +23,30 @@ use tokio::net::unix::UCred;
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio_rustls::TlsAcceptor;
 
-/// How long a handshake may take.
+/// Timeout of a TLS handshake.
 const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 
-/// How long to wait when no further connection can be accepted, for want of descriptors.
+/// Pause before accepting again when descriptors are exhausted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Connections that a remote takes at a time unless set.
+/// Default maximum of connections for each remote.
 const CONNECTIONS_MAX: usize = 16_384;
 
-/// What all remotes of the door have in common.
+/// Options for all remotes of the door.
 #[derive(Clone, Debug)]
 pub struct DoorOptions {
     /// Longest message.
     pub frame_bytes_max: usize,
-    /// How long a client over a network may be silent before it is asked for a sign of life.
+    /// How long a network client may be silent before it is probed.
     pub probe: Option<Duration>,
-    /// What `pssl:` remotes need.
+    /// The files for `pssl:` remotes.
     pub tls: Option<TlsFiles>,
-    /// What clients of `ptcp:` and `pssl:` remotes may do.
+    /// The role of clients of `ptcp:` and `pssl:` remotes.
     pub role: Role,
-    /// Who may connect to a `punix:` remote, as the mode of its file; what they may do is another
-    /// matter.
+    /// The mode of the socket file of a `punix:` remote, which decides which users may connect. It does not decide
+    /// their role.
     pub socket_mode: u32,
-    /// How many connections each remote takes.
+    /// How many connections each remote accepts.
     pub capacity: Capacity,
 }
 
@@ -63,16 +63,16 @@ impl Default for DoorOptions {
     }
 }
 
-/// A remote that is open for clients; closes and tidies up when dropped.
+/// A remote that is open for clients. When it is dropped, it is closed and its socket file is removed.
 #[derive(Debug)]
 pub struct OvsdbDoor {
-    /// Where it listens, with the port that was really bound.
+    /// Where it listens, with the port that was bound.
     pub remote: Remote,
     task: tokio::task::JoinHandle<()>,
     socket: Option<Socket>,
 }
 
-/// A unix socket that this process made.
+/// A unix socket that this process created.
 #[derive(Debug)]
 struct Socket {
     path: PathBuf,
@@ -96,7 +96,7 @@ enum Listener {
     Tls(TcpListener, TlsAcceptor),
 }
 
-/// Opens a remote. An error says what is in the way.
+/// Opens a remote. The error says why it cannot be opened.
 pub async fn open(
     host: Arc<Host>,
     remote: &Remote,
@@ -131,7 +131,7 @@ pub async fn open(
     Ok(OvsdbDoor { remote: bound, task, socket })
 }
 
-/// What a listener works with.
+/// The state of a listener.
 struct Accept {
     host: Arc<Host>,
     places: Arc<Places>,
@@ -161,11 +161,11 @@ impl Accept {
     fn unix(&self, stream: UnixStream) {
         let (peer, known) = Peer::of_process(&self.host, stream.peer_cred().ok());
         match self.places.take(known) {
-            // A process on this machine whose end is closed by the kernel needs no probe.
+            // A local process needs no probe, because the kernel closes its connection when it exits.
             Ok(place) => {
                 let mut bounds = self.bounds(None);
                 if peer.role.is_none() {
-                    // It may do nothing but `echo`.
+                    // Without a role, the client may only call `echo`.
                     bounds.frame_bytes_max = bounds.frame_bytes_max.min(FRAME_BYTES_MAX_NO_ROLE);
                 }
                 self.spawn(stream, peer, bounds, place);
@@ -187,7 +187,7 @@ impl Accept {
     }
 
     fn tls(&self, stream: TcpStream, address: SocketAddr, acceptor: &TlsAcceptor) {
-        // A refusal could be read only after a handshake, which is what there is no room for.
+        // A refusal could be sent only after a handshake, and there is no room for that.
         let Ok(place) = self.places.take(Comer::of_address(address.ip())) else { return };
         let _ = stream.set_nodelay(true);
         watch_peer(&stream);
@@ -232,23 +232,23 @@ impl Accept {
     }
 }
 
-/// The only word to a client for whose connection there is no place.
+/// The only message to a client that is refused because there is no place for its connection.
 fn refusal(full: Full) -> Vec<u8> {
     let mut out = Vec::new();
     write_refusal(&full.to_string(), &mut out);
     out
 }
 
-/// Who is at the other end, and what they may do.
+/// The client at the other end, and its role.
 struct Peer {
     name: String,
     role: Option<Role>,
-    /// What gave it the role, if that can be taken away.
+    /// The grant of the role, if it can be revoked.
     granted: Option<Arc<Granted>>,
 }
 
 impl Peer {
-    /// A process on this machine: the kernel says whose it is.
+    /// A local process, identified by the kernel.
     fn of_process(host: &Host, peer: Option<UCred>) -> (Self, Comer) {
         let Some(peer) = peer else {
             let nobody = Self { name: "unix".to_owned(), role: None, granted: None };
@@ -264,13 +264,13 @@ impl Peer {
         (Self { name, role, granted }, known)
     }
 
-    /// Someone over a network, who may do what the remote lets everyone do.
+    /// A client over a network, which gets the role of the remote.
     fn of_network(name: String, role: Role) -> Self {
         Self { name, role: Some(role), granted: None }
     }
 }
 
-/// Waits until a role is taken away; for ever, if it cannot be.
+/// Waits until a role is revoked; for ever if it cannot be revoked.
 async fn taken_away(granted: Option<Arc<Granted>>) {
     match granted {
         Some(granted) => granted.revoked().await,
@@ -278,7 +278,7 @@ async fn taken_away(granted: Option<Arc<Granted>>) {
     }
 }
 
-/// Serves one client from beginning to end.
+/// Serves one client from connect to disconnect.
 async fn serve<S>(
     host: Arc<Host>,
     stream: S,
@@ -291,7 +291,7 @@ async fn serve<S>(
     let name = |id: SessionId| format!("{}#{}", peer.name, id.0);
     let session = host.begin_session_of(place.peer(), peer.role, name);
     peer.granted.iter().for_each(|granted| session.follow_role(Arc::clone(granted)));
-    // Gives everything back also if this task is dropped in the middle.
+    // Also releases everything if this task is dropped before it completes.
     let _end = OnDrop(host.clone(), session.clone());
     tracing::debug!(client = %session.name, "connected");
     let methods = Methods::new(host, session.clone());

@@ -1,4 +1,4 @@
-//! TLS for `pssl:` remotes: the server's certificate, and the authority that signed the clients'.
+//! TLS for `pssl:` remotes: the server's certificate, and the authority that signs client certificates.
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -15,7 +15,7 @@ pub struct TlsFiles {
     pub private_key: PathBuf,
     /// The server's certificate chain, PEM.
     pub certificate: PathBuf,
-    /// Certificates of the authorities whose clients are let in, PEM.
+    /// Certificates of the authorities whose clients are accepted, PEM.
     pub ca_cert: PathBuf,
 }
 

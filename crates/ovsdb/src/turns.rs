@@ -1,9 +1,9 @@
-//! Turns of long messages, which take many times their length in memory to parse.
+//! Turns of long messages. Parsing a message takes many times its length in memory.
 //!
-//! Promises that the connections of a remote together parse at most [`LONG_BYTES_TOGETHER_MAX`] at a time, and that
-//! each user or address takes turns with the others: a client that sends a long message waits for the earlier messages
-//! of its own user or address, and for one turn of each other, however many those have sent. A turn is taken only for a
-//! complete message, so no client holds one by sending slowly.
+//! Promises that all connections of a remote together parse at most [`LONG_BYTES_TOGETHER_MAX`] at a time, and that
+//! users and addresses take turns. A client with a long message waits for the earlier messages of its own user or
+//! address, and for one turn of each other user or address, however many messages those have sent. A turn is taken
+//! only for a complete message, so no client can hold one by sending slowly.
 
 use paceline_host::{Peer, broken};
 use paceline_types::limits::LONG_BYTES_TOGETHER_MAX;
@@ -12,25 +12,25 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, Weak};
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
-/// What turns are counted in.
+/// The unit in which turns are counted.
 const TURN_BYTES: usize = 1 << 10;
 
 /// The turns of long messages at one remote.
 #[derive(Clone, Debug)]
 pub(crate) struct Turns {
     all: Arc<Semaphore>,
-    /// What each peer has of them, while it has connections.
+    /// The turns of each peer, while it has connections.
     each: Arc<Mutex<BTreeMap<Peer, Weak<Semaphore>>>>,
 }
 
-/// The turns of one user's or address's messages.
+/// The turns of the messages of one user or address.
 #[derive(Clone, Debug)]
 pub(crate) struct PeerTurns {
     own: Arc<Semaphore>,
     all: Arc<Semaphore>,
 }
 
-/// A turn that is had when this is ready, until what it answers is dropped.
+/// A future that resolves to a turn. The turn ends when the result is dropped.
 pub(crate) type Turn = Pin<Box<dyn Future<Output = Result<Had, AcquireError>> + Send>>;
 
 /// A turn.
@@ -60,7 +60,7 @@ impl Turns {
 }
 
 impl PeerTurns {
-    /// Waits until a message of so many bytes has its turn.
+    /// Waits for the turn of a message of `bytes` bytes.
     pub(crate) fn wait(&self, bytes: usize) -> Turn {
         let permits = bytes.min(LONG_BYTES_TOGETHER_MAX) / TURN_BYTES;
         let permits = u32::try_from(permits).unwrap_or(u32::MAX);
@@ -77,7 +77,8 @@ mod tests {
     use super::*;
     use std::task::{Context, Waker};
 
-    /// D4: who has sent many long messages does not let the message of another wait for all of them.
+    /// D4: a client that has sent many long messages does not make the message of another client wait for all of
+    /// them.
     #[test]
     fn a_message_waits_for_one_turn_of_each_other_d4() {
         let mut cx = Context::from_waker(Waker::noop());

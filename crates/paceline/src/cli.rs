@@ -35,7 +35,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// The same in the words of the log.
+    /// The level in the types of the log.
     pub fn filter(self) -> tracing::Level {
         match self {
             Self::Error => tracing::Level::ERROR,
@@ -147,7 +147,7 @@ pub enum Command {
     /// Check the installation, and report problems with their remedies
     #[command(after_help = command::doctor::HELP)]
     Doctor(command::doctor::Doctor),
-    /// Work on database files: create, compact, show the log
+    /// Work on database files: create, compact, repair, show the log
     Ovsdb {
         #[command(subcommand)]
         command: OvsdbCommand,
@@ -161,10 +161,11 @@ pub enum Command {
 }
 
 const CHECK_HELP: &str = "\
-Errors are printed as FILE:LINE:COLUMN: message, one per line, with a hint; the exit code is then 1. A warning
-names a setting that works but is probably a mistake, and its consequence; with --strict, the exit code is 1 for
-warnings too. examples/paceline.toml and examples/http.toml show everything that a file can contain. Relative names
-of files, such as certificates, are resolved in the directory of the configuration file; a file that cannot be
+Errors are printed as FILE:LINE:COLUMN: message, one per line, with a hint; the exit code is then 1. A warning \
+(FILE:LINE:COLUMN: warning: message) names a setting that works but is probably a mistake, and its consequence; with \
+--strict, the exit code is 1 for warnings too. Without errors, standard output has one line: ok: N objects. With --json, it \
+has one document for errors, warnings and success. examples/paceline.toml and examples/http.toml show everything that a file can contain. Relative names \
+of files, such as certificates, are resolved in the directory of the configuration file; a file that cannot be \
 read is a warning.
 
 Example:
@@ -235,7 +236,8 @@ pub struct Serve {
 
     /// Where the HTTP API listens on TCP, such as 127.0.0.1:7070; the first token is in the file token
     /// of the data directory. none closes TCP only; the unix socket DIR/api.sock is always open
-    // A text, because it has the name of an option that every command has, and what goes before the command is this one's.
+    // A text, because it has the name of an option that every command has, and options before the command
+    // belong to this one.
     #[arg(long, value_name = "ADDR|none", default_value = "127.0.0.1:7070", value_parser = api_address)]
     pub api: String,
 
@@ -332,6 +334,16 @@ pub enum OvsdbCommand {
         file: PathBuf,
         /// Write the result here instead of over FILE; it must not exist
         target: Option<PathBuf>,
+    },
+    /// Save the records of a damaged database file that precede the damage in a new file
+    ///
+    /// FILE stays as it is. If it is the daemon's own database, put TARGET in its place with `paceline restore TARGET`,
+    /// so that fencing numbers still grow.
+    Repair {
+        /// The damaged database file, which no server has open
+        file: PathBuf,
+        /// The file to create; it must not exist
+        target: PathBuf,
     },
     /// Print the records of a database file, which a server may have open
     ShowLog {

@@ -1,7 +1,8 @@
-//! What went wrong, as the command line tells it: one message, the next thing to try, an exit code.
+//! Failures as the command line reports them: one message, the next thing to try, an exit code.
 //!
-//! The only place where an error of the client becomes a text for people or a code for scripts.
+//! The only place where an error of the client is turned into a text for people or a code for scripts.
 
+use paceline_catalogue::Kind;
 use paceline_client::{Answer, Error, Refusal};
 use serde_json::{Value, json};
 use std::io;
@@ -12,9 +13,9 @@ use std::process::ExitCode;
 pub const FAILED: u8 = 1;
 /// The command line is wrong.
 pub const USAGE: u8 = 2;
-/// The daemon turned the work away.
+/// The daemon refused the work.
 pub const REFUSED: u8 = 3;
-/// What was named does not exist.
+/// The named object does not exist.
 pub const NOT_FOUND: u8 = 4;
 /// The daemon cannot be reached.
 pub const UNREACHABLE: u8 = 69;
@@ -23,7 +24,7 @@ pub const TEMPORARY: u8 = 75;
 /// The caller may not do that.
 pub const NOT_PERMITTED: u8 = 77;
 
-/// What ends a command that could not do its work.
+/// Why a command could not do its work.
 #[derive(Debug)]
 pub struct Failure {
     code: u8,
@@ -38,7 +39,7 @@ impl Failure {
         Self { code, message: message.into(), hint: Some(hint.into()), answer: None }
     }
 
-    /// A mistake in the command line, from what the parser says: the mistake first, then how it is right.
+    /// A mistake in the command line, from the parser's text: the mistake first, then the correct form.
     pub fn usage(text: &str) -> Self {
         let mut parts = text.trim().split("\n\n");
         let message = parts.next().unwrap_or_default();
@@ -47,7 +48,7 @@ impl Failure {
         Self::new(USAGE, message, hint.join("\n"))
     }
 
-    /// The same, with something better to try.
+    /// The same, with a better hint.
     pub fn hint(mut self, hint: String) -> Self {
         self.hint = Some(hint);
         self
@@ -59,12 +60,18 @@ impl Failure {
         self
     }
 
+    /// The same, with other words for a part of the message.
+    pub fn reword(mut self, from: &str, to: &str) -> Self {
+        self.message = self.message.replace(from, to);
+        self
+    }
+
     /// What went wrong.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// Tells it on standard error: in lines, or as one line of JSON.
+    /// Prints it on standard error: in lines, or as one line of JSON.
     pub fn report(&self, as_json: bool) -> ExitCode {
         if as_json {
             let mut told = match &self.answer {
@@ -110,14 +117,21 @@ impl From<String> for Failure {
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let (code, hint) = match &error {
-            Error::Refused(refusal) if refusal.is_queue() => (TEMPORARY, refusal_hint(refusal)),
+            Error::Refused(refusal) if refusal.is_queue() || refusal.reason == "deadlock" => {
+                (TEMPORARY, refusal_hint(refusal))
+            }
             Error::Refused(refusal) => (REFUSED, refusal_hint(refusal)),
+            Error::NotPermitted(answer) if answer.error == "unauthenticated" => {
+                let hint = "give a valid one with --token-file FILE or PACELINE_TOKEN; the first one is in the file \
+                            token of the data directory";
+                (NOT_PERMITTED, Some(hint.to_owned()))
+            }
             Error::NotPermitted(_) => {
                 (NOT_PERMITTED, Some("see your role with: paceline whoami".into()))
             }
             Error::NotFound(_) => (NOT_FOUND, None),
             Error::Expired(_) => (FAILED, Some("its lease expired: ask again".into())),
-            Error::Conflict(_) | Error::Failed(_) => (FAILED, None),
+            Error::Conflict(answer) | Error::Failed(answer) => (FAILED, setting_hint(answer)),
             Error::Unreachable { target, source } => (UNREACHABLE, Some(start_it(target, source))),
             Error::Protocol(_) => {
                 let hint =
@@ -129,9 +143,9 @@ impl From<Error> for Failure {
             Some(answer) => format!("{}{}", answer.message, place(answer)),
             None => error.to_string(),
         };
-        // Some hints are for clients that speak HTTP themselves.
+        // Some hints are for clients that use HTTP themselves.
         let theirs = error.hint().map(|hint| hint.replace("GET /v1/whoami", "paceline whoami"));
-        let theirs = theirs.filter(|hint| !hint.contains("/v1/"));
+        let theirs = theirs.filter(|hint| !hint.contains("/v1/") && !hint.contains("header "));
         // Of a refusal the command line names its own flags, and when to come back.
         let hint =
             if matches!(error, Error::Refused(_)) { hint.or(theirs) } else { theirs.or(hint) };
@@ -140,7 +154,7 @@ impl From<Error> for Failure {
 }
 
 fn start_it(target: &str, source: &io::Error) -> String {
-    // The address of a daemon on TCP is no path.
+    // The address of a daemon on TCP is not a path.
     if target.contains("://") || !target.contains('/') {
         return "check that it runs there and listens on that address: paceline serve --api ADDR"
             .into();
@@ -148,7 +162,10 @@ fn start_it(target: &str, source: &io::Error) -> String {
     let data = Path::new(target).parent().unwrap_or(Path::new(".")).display();
     match source.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
-            format!("start it with: paceline serve --data {data}")
+            format!(
+                "start it with: paceline serve --data {data}; or name another one with --data or \
+                 PACELINE_DATA"
+            )
         }
         _ => format!("see its log, or start it with: paceline serve --data {data}"),
     }
@@ -172,25 +189,51 @@ fn refusal_hint(refusal: &Refusal) -> Option<String> {
         },
         "cost_too_high" => "ask for less, or see the limits with: paceline checkpoints".into(),
         "blocks_itself" => "release what the session holds before asking for more".into(),
+        "deadlock" => {
+            "release what the session holds, and ask again for all of it in one request".into()
+        }
         "too_wide" => "claim smaller parts of it; see them with: paceline tree".into(),
         _ => "see what runs and waits with: paceline ps".into(),
     })
 }
 
-/// Where in the database or file the mistake is.
-fn place(answer: &Answer) -> String {
-    let Some(place) = answer.body.get("place") else { return String::new() };
-    let part = |name: &str| {
-        place.get(name).map(|value| value.as_str().map_or(value.to_string(), str::to_owned))
-    };
-    let parts: Vec<String> = ["table", "row", "column"].into_iter().filter_map(part).collect();
-    // A name that is wrong is in the message itself.
-    let is_named = part("column").as_deref() == Some("name")
-        && part("row").is_some_and(|row| answer.message.contains(&row));
-    if parts.is_empty() || is_named || answer.error == "refused" {
-        return String::new();
+/// What to try about a setting that cannot work.
+fn setting_hint(answer: &Answer) -> Option<String> {
+    let column = answer.body.pointer("/place/column").and_then(Value::as_str)?;
+    match column {
+        "when" | "key" | "fair" | "weight" => {
+            Some("docs/expressions.md describes what can be written there".to_owned())
+        }
+        _ => None,
     }
-    format!(" (at {})", parts.join(" "))
+}
+
+/// The flag of the setting that the mistake is in, unless the message names the setting.
+fn place(answer: &Answer) -> String {
+    let part = |name: &str| answer.body.get("place")?.get(name)?.as_str();
+    let found = part("table").and_then(paceline_catalogue::kind_of).zip(part("column"));
+    let path = found.and_then(|(kind, column)| path_of(kind, column));
+    match path.filter(|path| answer.error != "refused" && !answer.message.contains(path)) {
+        Some(path) => format!(" (--{})", path.replace(['.', '_'], "-")),
+        None => String::new(),
+    }
+}
+
+/// The path of the setting that a column holds, if it is one. Patterns share their column with how they are read.
+fn path_of(kind: &Kind, column: &str) -> Option<String> {
+    let own = kind.settings.iter().filter(|setting| setting.is_in_api());
+    let paths = own.flat_map(|setting| {
+        let inner = setting.inner().iter().filter(|inner| inner.column == column);
+        let inner = inner.map(|inner| format!("{}.{}", setting.name, inner.name));
+        let outer = (setting.column == column).then(|| setting.name.to_owned());
+        outer.into_iter().chain(inner)
+    });
+    let paths: Vec<String> = paths.collect();
+    match paths.as_slice() {
+        [only] => Some(only.clone()),
+        [first, ..] if first == "match" => Some(first.clone()),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -204,7 +247,8 @@ mod tests {
         let source = io::Error::from(io::ErrorKind::NotFound);
         let failure = Failure::from(Error::Unreachable { target: "/d/api.sock".into(), source });
         assert_eq!(failure.code, 69);
-        assert_eq!(failure.hint.unwrap(), "start it with: paceline serve --data /d");
+        let hint = "start it with: paceline serve --data /d; or name another one with --data or PACELINE_DATA";
+        assert_eq!(failure.hint.unwrap(), hint);
         for target in ["http://127.0.0.1:1", "127.0.0.1:1"] {
             let source = io::Error::from(io::ErrorKind::ConnectionRefused);
             let failure = Failure::from(Error::Unreachable { target: target.into(), source });

@@ -1,8 +1,8 @@
-//! New files that are whole or not there at all, whatever happens while they are written.
+//! New files that are complete or do not exist, whatever happens while they are written.
 //!
-//! Promises that a file is written under another name beside its place, readable by its owner only,
-//! synced, and then put in its place in one step; and that a file that is there already is not
-//! replaced unless that was asked for, also if it came in between.
+//! Promises that a file is written under another name in the same directory, readable only by its owner,
+//! synced, and then renamed in one step; and that an existing file is not replaced unless requested, even if it
+//! was created in between.
 
 use rustix::fs::{CWD, RenameFlags, renameat, renameat_with};
 use std::fs::{File, OpenOptions};
@@ -10,7 +10,7 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// Removes what was begun and not finished.
+/// Removes a file that was begun and not finished.
 struct Begun(PathBuf);
 
 impl Drop for Begun {
@@ -19,10 +19,11 @@ impl Drop for Begun {
     }
 }
 
-/// Writes a new file with what `write` gives, and answers what it answers.
+/// Writes a new file with the output of `write`, and returns its result.
 ///
 /// # Errors
-/// Those of `write`, and those of the system as `failed` tells them.
+///
+/// Those of `write`, and those of the system, converted by `failed`.
 pub fn keep<T, E>(
     file: &Path,
     replaces: bool,
@@ -109,7 +110,7 @@ mod tests {
                 replaces,
                 |error| error,
                 |out| {
-                    // Somebody else makes it in the meantime.
+                    // Another process creates it in the meantime.
                     std::fs::write(&file, "theirs")?;
                     out.write_all(b"ours")
                 },

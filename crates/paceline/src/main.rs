@@ -1,9 +1,9 @@
 //! The binary: reads the command line, starts the daemon or runs a tool.
 //!
-//! Only this crate reads arguments, the environment and configuration. Data goes to stdout,
-//! everything else to stderr; exit codes are those of the manual: 0, 1 failed, 2 usage, 3 refused,
-//! 4 not found, 69 daemon unreachable, 75 queue full or waited too long, 77 not permitted.
-// They panic if the output is closed.
+//! Only this crate reads arguments, the environment and configuration. Data is written to stdout, everything
+//! else to stderr; exit codes are those of the manual: 0, 1 failed, 2 usage, 3 refused, 4 not found, 69 daemon
+//! unreachable, 75 queue full or waited too long, 77 not permitted.
+// These macros panic if the output is closed.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
@@ -30,7 +30,7 @@ use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-/// It gives freed memory back to the system, which glibc's keeps, and takes less time for a permit.
+/// It returns freed memory to the system, unlike glibc's allocator, and takes less time per permit.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -46,24 +46,24 @@ fn main() -> ExitCode {
         }
         Err(error) => error.exit(),
     };
-    // The demo draws on the terminal, and its daemon's log would only disturb that.
+    // The demo draws on the terminal, and its daemon's log would disturb that.
     if !matches!(arguments.command, cli::Command::Demo(_)) {
         start_log(arguments.log);
     }
     paceline_host::end_with_panics();
     let as_json = arguments.reach.json;
-    match run(arguments.command) {
+    match run(arguments.command, as_json) {
         Ok(code) => code,
         Err(failure) => failure.report(as_json),
     }
 }
 
-/// Whether errors are to be JSON, in a command line that could not be read.
+/// Whether errors should be JSON, for a command line that could not be parsed.
 fn asks_for_json() -> bool {
     std::env::args_os().take_while(|word| word != "--").any(|word| word == "--json")
 }
 
-/// Says what the parser does not about a command to run that came without the dashes before it.
+/// Adds a hint about a command to run that was given without the dashes before it.
 fn with_tip(mut error: clap::Error) -> clap::Error {
     use clap::error::{ContextKind, ContextValue, ErrorKind};
     let runs_command =
@@ -77,12 +77,15 @@ fn with_tip(mut error: clap::Error) -> clap::Error {
     error
 }
 
-fn run(command: cli::Command) -> Result<ExitCode, Failure> {
+fn run(command: cli::Command, as_json: bool) -> Result<ExitCode, Failure> {
     use cli::Command;
     match command {
         Command::Demo(demo) => demo::run(&demo)?,
         Command::Serve(serve) => serve::run(*serve)?,
-        Command::Check { files, strict } => return Ok(checked(config::check(&files, strict))),
+        Command::Check { files, strict } => {
+            let is_good = config::check(&files, strict, as_json)?;
+            return Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+        }
         Command::Ovsdb { command } => tools::run(command)?,
         Command::Apply(apply) => return command::apply::run(&apply),
         Command::Export(export) => command::export::run(&export)?,
@@ -117,17 +120,6 @@ fn run(command: cli::Command) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is wrong with files stands for itself, as editors and scripts read it.
-fn checked(done: Result<(), String>) -> ExitCode {
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(lines) => {
-            crate::screen::tell(format_args!("{lines}"));
-            ExitCode::FAILURE
-        }
-    }
-}
-
 /// Messages go to stderr, with colours only where a person reads them.
 fn start_log(level: cli::Level) {
     let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
@@ -136,10 +128,11 @@ fn start_log(level: cli::Level) {
         .with_ansi(colours)
         .with_target(false)
         .with_max_level(level.filter())
-        // A log that cannot be written is no reason to fail.
+        // A log that cannot be written is not a reason to fail.
         .log_internal_errors(false)
         .finish()
-        // What libraries log of what clients send is for those who write them, and clients could fill a disk with it.
+        // What libraries log about the data of clients is for their authors, and clients could fill a disk with
+        // it.
         .with(filter_fn(|metadata| metadata.target().starts_with("paceline")))
         .init();
 }

@@ -2,14 +2,14 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// How long ago something was, in its largest unit; negative times are ahead.
+/// How long ago a time was, in its largest unit; negative for future times.
 pub fn age(at: &str) -> Option<String> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
     let now = i64::try_from(now.as_millis()).ok()?;
     Some(coarse(now.saturating_sub(millis(at)?)))
 }
 
-/// A length of time in its largest unit.
+/// A duration in its largest unit.
 pub fn span(length: std::time::Duration) -> String {
     match i64::try_from(length.as_millis()) {
         Ok(millis) if millis < 1_000 => "0s".into(),
@@ -18,7 +18,7 @@ pub fn span(length: std::time::Duration) -> String {
     }
 }
 
-/// How long it takes until then, or `now`.
+/// How long until then, or `now`.
 pub fn ahead(at: &str) -> Option<String> {
     let left = left(at)?;
     Some(if left <= 0 { "now".into() } else { format!("in {}", nearest(left)) })
@@ -41,7 +41,7 @@ fn coarse(millis: i64) -> String {
     }
 }
 
-/// The same, rounded to the nearest: 90 days that have just begun are 90 days.
+/// The same, rounded to the nearest: 90 days minus an instant are 90 days.
 fn nearest(millis: i64) -> String {
     let seconds = (millis.max(0) + 500) / 1000;
     let of = |unit: i64| (seconds + unit / 2) / unit;
@@ -54,7 +54,7 @@ fn nearest(millis: i64) -> String {
     }
 }
 
-/// Milliseconds that are left until then; none if it is no time.
+/// Milliseconds left until then; `None` if it is not a valid time.
 pub fn left(at: &str) -> Option<i64> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
     Some(millis(at)?.saturating_sub(i64::try_from(now.as_millis()).ok()?))

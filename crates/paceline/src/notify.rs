@@ -1,9 +1,9 @@
-//! Telling systemd that the daemon is ready or stopping, if it asked.
+//! Notifies systemd that the daemon is ready or stopping, if it asked for that.
 
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// Sends `state` to the socket that systemd named. Nobody listening is no error.
+/// Sends `state` to the socket that systemd named. It is not an error if no process listens.
 pub fn notify(state: &str) {
     let Some(name) = std::env::var_os("NOTIFY_SOCKET") else { return };
     let name = name.into_encoded_bytes();

@@ -1,4 +1,4 @@
-//! The terminal: how wide it is, whether it has colours, and text made safe for it.
+//! The terminal: its width, its colours, and text made safe for it.
 //!
 //! Promises that nothing the daemon or another user wrote can move the cursor, change colours or hide
 //! text: control characters are shown, not sent.
@@ -7,24 +7,23 @@ use std::fmt;
 use std::io::{self, IsTerminal as _, Write as _};
 use unicode_width::UnicodeWidthChar as _;
 
-/// Columns where the terminal does not report its width.
+/// Columns if the terminal does not report its width.
 const WIDTH_DEFAULT: usize = 80;
-/// The narrowest screen that is drawn for, and the widest.
+/// The narrowest and the widest screen that is drawn for.
 const WIDTH_MIN: usize = 20;
 const WIDTH_MAX: usize = 10_000;
 
-/// Tells something on standard error, in a line of its own. If nobody takes it, there is nobody to tell that
-/// either, and it is no reason to stop.
+/// Prints a line on standard error. A write that fails cannot be reported either, and is no reason to stop.
 pub fn tell(line: fmt::Arguments<'_>) {
     let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
 }
 
-/// Writes to standard error as it is, without a line's end.
+/// Writes a text to standard error as it is, without a newline.
 pub fn tell_raw(text: &str) {
     let _ = io::stderr().write_all(text.as_bytes());
 }
 
-/// Tells something that is no failure of the command: as a line for people, or as a line of JSON.
+/// Prints a warning that is not a failure of the command: as a line for people, or as a line of JSON.
 pub fn warn(as_json: bool, message: &str) {
     match as_json {
         true => tell(format_args!("{}", serde_json::json!({ "warning": message }))),
@@ -32,7 +31,7 @@ pub fn warn(as_json: bool, message: &str) {
     }
 }
 
-/// Where output goes.
+/// The output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Screen {
     /// Columns.
@@ -41,7 +40,7 @@ pub struct Screen {
     pub colours: bool,
 }
 
-/// How a text looks.
+/// The style of a text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Style {
     #[default]
@@ -54,7 +53,7 @@ pub enum Style {
 }
 
 impl Screen {
-    /// What standard output is.
+    /// The properties of standard output.
     pub fn of_stdout() -> Self {
         let stdout = std::io::stdout();
         let wanted = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
@@ -62,13 +61,13 @@ impl Screen {
             let size = rustix::termios::tcgetwinsize(&stdout).ok()?;
             Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
         });
-        // Whoever reads a file or a pipe wants whole words, however wide.
+        // A file or a pipe should get whole words, however wide.
         let unknown = if stdout.is_terminal() { WIDTH_DEFAULT } else { WIDTH_MAX };
         let width = width.unwrap_or(unknown).clamp(WIDTH_MIN, WIDTH_MAX);
         Self { width, colours: has_colours(stdout.is_terminal()) }
     }
 
-    /// What standard error is.
+    /// The properties of standard error.
     pub fn of_stderr() -> Self {
         let stderr = std::io::stderr();
         let size = rustix::termios::tcgetwinsize(&stderr).ok();
@@ -90,7 +89,7 @@ impl Screen {
         if self.colours { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
 
-    /// Lines broken at blanks so that they fit; what follows a break is set in by `indent`.
+    /// Lines wrapped at blanks; continuation lines are indented by `indent`.
     pub fn wrap(self, text: &str, indent: usize) -> String {
         let mut out = String::new();
         for line in text.lines() {
@@ -115,7 +114,7 @@ impl Screen {
     }
 }
 
-/// Colours are for people: see no-color.org; `CLICOLOR_FORCE` is how scripts ask for them.
+/// Colours are for people: see no-color.org; scripts request them with `CLICOLOR_FORCE`.
 fn has_colours(is_terminal: bool) -> bool {
     let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     if set("NO_COLOR") {
@@ -125,11 +124,11 @@ fn has_colours(is_terminal: bool) -> bool {
     forced || (is_terminal && std::env::var_os("TERM").is_none_or(|term| term != "dumb"))
 }
 
-/// A text on one line that only shows itself.
+/// A text on one line, with its control characters made visible.
 pub fn clean(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
-        // Besides control characters, marks that turn the direction of writing around.
+        // In addition to control characters, marks that reverse the direction of writing.
         let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
         if c.is_control() || turns || matches!(c, '\u{2028}' | '\u{2029}') {
             out.extend(c.escape_default());
@@ -140,7 +139,7 @@ pub fn clean(text: &str) -> String {
     out
 }
 
-/// Columns that a text takes.
+/// The number of columns of a text.
 pub fn width(text: &str) -> usize {
     text.chars().map(|c| c.width().unwrap_or(0)).sum()
 }
@@ -165,7 +164,7 @@ pub fn cut(text: &str, max: usize) -> String {
     out
 }
 
-/// Compares what is drawn on wide, normal and narrow screens, with and without colour, with a file of
+/// Compares the output on wide, normal and narrow screens, with and without colour, with a file of
 /// `testdata/screens`; `SCREEN_UPDATE=1` writes it.
 #[cfg(test)]
 pub fn check_screens(name: &str, draw: impl Fn(Screen) -> String) {

@@ -1,11 +1,13 @@
-//! The daemon: opens databases, opens doors, waits for a signal, ends in order.
+//! The daemon: opens databases, opens doors, waits for a signal, shuts down in order.
 
 use crate::cli::{RemoteOrNone, Serve};
 use crate::config::Given;
 use crate::notify::notify;
-use paceline_host::{Host, Policy};
+use paceline_host::{Host, Policy, own};
 use paceline_journal::disk::{Death, Disk, FaultyDisk, RealDisk};
 use paceline_ovsdb::{DoorOptions, OvsdbDoor, Remote, TlsFiles};
+use paceline_tables::Snapshot;
+use std::cell::Cell;
 use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -15,6 +17,13 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// How long clients may take to read the last answers.
 const CLOSE_MAX: Duration = Duration::from_secs(2);
+
+/// Threads in addition to the workers of the runtime, which take over for a worker that blocks. This many
+/// clients may wait for one database while clients of others are served.
+const SPARE_THREADS_MAX: usize = 512;
+
+/// How long an idle thread of these stays. Each has its own memory, which is freed with it.
+const SPARE_THREAD_IDLE_MAX: Duration = Duration::from_secs(1);
 
 /// Runs the daemon until a signal ends it.
 pub fn run(options: Serve) -> Result<(), String> {
@@ -27,45 +36,60 @@ pub fn run(options: Serve) -> Result<(), String> {
     raise_file_limit();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        // One that waits for the disk leaves another one.
+        // If one worker waits for the disk, another is left.
         .worker_threads(cores.max(2))
         .enable_all()
         .thread_name("paceline")
-        .thread_keep_alive(Duration::MAX)
+        .max_blocking_threads(SPARE_THREADS_MAX)
+        .thread_keep_alive(SPARE_THREAD_IDLE_MAX)
         .build()
         .map_err(|error| format!("cannot start: {error}"))?;
-    // A worker of the runtime that blocks in place leaves its tasks to another thread. One is started now and stays: if
-    // there were none, and the system gave none, that would be a panic.
-    drop(runtime.spawn_blocking(|| ()));
-    // A file that grows past a limit is a full disk, not a reason to die.
+    // A worker of the runtime that blocks in place leaves its tasks to another thread. One is started now and
+    // stays: if there were none, and the system refused one, that would be a panic. It ends when the sender is
+    // dropped.
+    let (stays, ends) = std::sync::mpsc::channel::<()>();
+    drop(runtime.spawn_blocking(move || ends.recv()));
+    // A file that grows past a limit counts as a full disk, not as a reason to die.
     let xfsz = SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw());
     let _xfsz = runtime.block_on(async { signal(xfsz) }).map_err(|error| error.to_string())?;
     let mut requests = runtime.block_on(async { Requests::listen() })?;
     let host = open_databases(&options, &data, runtime.handle())?;
     let given = Arc::new(Given::new(&options));
-    let is_strict = configure(&host, &given)?;
-    let settings = Settings { options: &options, data: &data, given: &given, is_strict };
+    let applied = configure(&host, &given)?;
+    let is_strict = applied.is_some();
+    let applied = Cell::new(applied);
+    let settings =
+        Settings { options: &options, data: &data, given: &given, is_strict, applied: &applied };
     let served = runtime.block_on(serve(host.clone(), &remotes, settings, &mut requests));
+    if let Some(applied) = applied.take() {
+        given.take_back(&host, &applied);
+    }
     host.shut_down();
+    drop(stays);
     runtime.shutdown_timeout(Duration::from_secs(2));
     served
 }
 
-/// What is doubtful about the options.
+/// The warnings about the options.
 fn doubts(options: &Serve) -> Vec<String> {
     let is_sql = options.sql.as_ref().is_some_and(|address| address != "none");
     let sql = "--sql does nothing: this version has no SQL door".to_owned();
     is_sql.then_some(sql).into_iter().collect()
 }
 
-/// Applies the files of `--config`, if any; returns whether they are new to this database. Files that were applied
-/// before and cannot be applied now do not end the daemon: it serves what they said then, as after a SIGHUP. Otherwise an
-/// edit that was fine while it ran would make the next start fail.
-fn configure(host: &Host, given: &Given) -> Result<bool, String> {
+/// Applies the files of `--config`, if any. Returns the rows before and after that, if the files are new to this
+/// database. Files that were applied before and cannot be applied now do not stop the daemon: it serves their earlier
+/// content, as after a SIGHUP. Otherwise an edit that was fine while it ran would make the next start fail.
+fn configure(host: &Host, given: &Given) -> Result<Option<(Snapshot, Snapshot)>, String> {
     if given.is_empty() {
-        return Ok(false);
+        return Ok(None);
     }
     let is_known = given.is_known(host);
+    let rows = || {
+        let own = host.database(own::DATABASE).filter(|_| !is_known);
+        own.map(|own| own.written().map_err(|error| error.details)).transpose()
+    };
+    let before = rows()?;
     match given.apply(host) {
         Err(message) if is_known => {
             tracing::error!(
@@ -75,11 +99,11 @@ fn configure(host: &Host, given: &Given) -> Result<bool, String> {
         }
         applied => applied?,
     }
-    Ok(!is_known)
+    Ok(before.zip(rows()?))
 }
 
-/// Creates the data directory, if it is missing. Whoever may use the sockets in it may pass through it;
-/// its files stay closed by modes of their own.
+/// Creates the data directory, if it is missing. Users that may use the sockets in it may pass through it; its
+/// files are protected by modes of their own.
 fn create(data: &Path, socket_mode: u32) -> Result<(), String> {
     let is_new = !data.exists();
     let failed = |error: std::io::Error| match data.exists() && !data.is_dir() {
@@ -122,15 +146,15 @@ fn open_databases(
     Ok(host)
 }
 
-/// Signals that ask for something. They are heard from the start on: one that comes while databases are read is carried
-/// out when they are served, and does not end the daemon.
+/// Signals that request an action. They are received from the start: a signal that arrives while databases are
+/// read is handled when they are served, and does not end the daemon.
 struct Requests {
     hangup: Signal,
     compact: Signal,
 }
 
 impl Requests {
-    /// To be called inside a runtime.
+    /// Must be called inside a runtime.
     fn listen() -> Result<Self, String> {
         let hangup = listen(SignalKind::hangup())?;
         Ok(Self { hangup, compact: listen(SignalKind::user_defined1())? })
@@ -141,14 +165,16 @@ fn listen(kind: SignalKind) -> Result<Signal, String> {
     signal(kind).map_err(|error| format!("cannot listen for signals: {error}"))
 }
 
-/// What the daemon serves with.
+/// The settings of the daemon.
 #[derive(Clone, Copy)]
 struct Settings<'s> {
     options: &'s Serve,
     data: &'s Path,
     given: &'s Arc<Given>,
-    /// Whether a frontend that cannot be opened ends the start.
+    /// Whether a frontend that cannot be opened ends the start, because the files are new.
     is_strict: bool,
+    /// The rows before and after new files were applied; dropped when all doors are open.
+    applied: &'s Cell<Option<(Snapshot, Snapshot)>>,
 }
 
 async fn serve(
@@ -178,6 +204,7 @@ async fn serve(
     }
     let http = open_http(&host, settings).await?;
     let api = api.open().await?;
+    drop(settings.applied.take());
     announce(&host, &doors, &api, (policy, given));
     notify("READY=1");
     tokio::select! {
@@ -204,14 +231,15 @@ async fn open_http(
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = host.http_threads().unwrap_or(cpus);
     let access_log = absolute(data).join("access.log");
-    // Whoever gives a new file is there to mend it. What was edited later must not keep locks and permits away.
+    // The author of a new file can correct it at once. A later edit must not make locks and permits
+    // unavailable.
     let descriptors_each = part_of_files(1, 6);
     let options = paceline_http::Options { access_log, threads, is_strict, descriptors_each };
     paceline_http::Door::open(Arc::clone(host.control()), options).await
 }
 
-/// After a crash of the machine, waits until the leases are over that it may have lost; false if told
-/// to end meanwhile.
+/// After a crash of the machine, waits until the leases that it may have lost have expired; false if a signal
+/// asked to end meanwhile.
 async fn wait_for_leases(host: &Host, terminate: &mut Signal, interrupt: &mut Signal) -> bool {
     let closed = host.keeper().map_or(Duration::ZERO, |keeper| keeper.closed_for());
     if closed.is_zero() {
@@ -230,8 +258,8 @@ async fn wait_for_leases(host: &Host, terminate: &mut Signal, interrupt: &mut Si
     }
 }
 
-/// Refuses new requests, lets waiting ones continue for as long as they may, and sends the last
-/// answers. What clients hold stays theirs in the next run.
+/// Refuses new requests, lets waiting ones continue for as long as they may, and sends the last answers.
+/// Clients keep what they hold in the next run.
 async fn drain(
     host: &Host,
     api: &paceline_api::ApiDoor,
@@ -240,7 +268,7 @@ async fn drain(
 ) {
     let control = host.control();
     control.begin_ending();
-    // Requests on connections that are open already are served; only then nothing new is taken.
+    // Requests on open connections are served first; only then nothing new is accepted.
     let drained = async {
         http.drain().await;
         control.drain().await;
@@ -254,7 +282,7 @@ async fn drain(
             connections,
             "--drain-max has passed: disconnected the remaining requests, sessions and HTTP connections"
         );
-        // It may not have come to that yet: nothing new from here on.
+        // The timeout may have expired before that: accept nothing new from here on.
         let _ = tokio::time::timeout(Duration::ZERO, control.drain()).await;
         control.stop();
     }
@@ -264,7 +292,7 @@ async fn drain(
     }
 }
 
-/// Opens the logs anew whenever SIGHUP comes, and applies what changed in the files of the configuration.
+/// On each SIGHUP, reopens the logs and applies the changes in the configuration files.
 async fn reload_when_asked(
     host: &Arc<Host>,
     http: &paceline_http::Door,
@@ -286,7 +314,7 @@ async fn reload_when_asked(
                 }
             }
         }
-        // Certificates and pages may be new though their names are not.
+        // Certificates and pages may be new although their names are not.
         http.reload();
     }
 }
@@ -304,7 +332,7 @@ async fn compact_when_asked(host: &Arc<Host>, asked: &mut Signal) {
     }
 }
 
-/// The one line that says the daemon is ready, and where.
+/// The one line that reports that the daemon is ready, and where it listens.
 fn announce(
     host: &Host,
     doors: &[OvsdbDoor],
@@ -336,7 +364,7 @@ fn announce(
         policies.push_str("; the files of --config are not applied, see: paceline doctor");
     }
     let mut out = std::io::stdout().lock();
-    // A closed stdout is no reason not to serve.
+    // A closed stdout is not a reason not to serve.
     let _ = writeln!(out, "paceline ready: {doors}; databases {}{policies}", names.join(", "));
     let _ = out.flush();
 }
@@ -352,7 +380,7 @@ fn remotes(options: &Serve, data: &Path) -> Result<Vec<Remote>, String> {
             RemoteOrNone::None => {
                 return Err("--ovsdb none cannot be combined with other remotes".into());
             }
-            // Clients take a relative path for one in a directory of their own.
+            // Clients resolve a relative path against a directory of their own.
             RemoteOrNone::Remote(Remote::Unix(path)) => &Remote::Unix(absolute(path)),
             RemoteOrNone::Remote(remote) => remote,
         };
@@ -402,7 +430,7 @@ pub fn default_data() -> Result<PathBuf, String> {
         .ok_or_else(|| "there is no home directory; say where with --data DIR".to_owned())
 }
 
-/// Says so if others could put their own files in the place of the daemon's.
+/// Warns if other users could replace the daemon's files.
 fn warn_if_shared(data: &Path) {
     let mode = std::fs::metadata(data).map_or(0, |metadata| metadata.permissions().mode());
     if mode & 0o022 != 0 {
@@ -411,7 +439,7 @@ fn warn_if_shared(data: &Path) {
     }
 }
 
-/// Allows as many connections as the system lets us.
+/// Raises the limit on open files as far as the system allows.
 fn raise_file_limit() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
@@ -421,9 +449,9 @@ fn raise_file_limit() {
     }
 }
 
-/// A part of the files that may be open. Clients of frontends, who may be anybody, have a sixth, connections to servers
-/// another; each socket of the API and of OVSDB has three fifths, which its users share: none takes what the others and
-/// the databases need.
+/// A part of the files that may be open. Clients of frontends, which may be unauthenticated, have a sixth, and
+/// connections to servers another. Each socket of the API and of OVSDB has three fifths, which its users share.
+/// So none of them alone takes the files that the others and the databases need.
 fn part_of_files(parts: u64, of: u64) -> usize {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     limit.map_or(usize::MAX, |files| usize::try_from(files / of * parts).unwrap_or(usize::MAX))

@@ -1,8 +1,8 @@
 //! Flags for the settings of an object, made from the catalogue.
 //!
-//! Every setting that the API's objects have is a flag: `max_len` in the table `queue` is `--queue-max-len`. Its help is the
-//! setting's sentence. [`read`] alone turns the text of a flag into the JSON that the API takes. No setting is named
-//! here except where its flag cannot have its own name, or where its text has a form of its own.
+//! Every setting of the API's objects is a flag: `max_len` in the table `queue` is `--queue-max-len`. Its help
+//! is the setting's sentence. Only [`read`] turns the text of a flag into the JSON of the API. No setting is
+//! named here unless its flag cannot have its own name, or its text has a form of its own.
 
 mod form;
 
@@ -16,7 +16,7 @@ use std::marker::PhantomData;
 pub trait Described: Clone + std::fmt::Debug + Send + Sync + 'static {
     /// The kind.
     const KIND: &'static Kind;
-    /// Whether the setting that tells one from another is a flag, too, and not an argument in front of the flags.
+    /// Whether the setting that names the object is a flag too, and not an argument before the flags.
     const TAKES_ID: bool = false;
 }
 
@@ -45,7 +45,7 @@ described! {
     Http is HTTP,
 }
 
-/// The settings of a rule that gets its number from a flag, or from the daemon.
+/// The settings of a rule whose number is given by a flag, or by the daemon.
 #[derive(Clone, Debug)]
 pub struct NewRule;
 
@@ -54,7 +54,7 @@ impl Described for NewRule {
     const TAKES_ID: bool = true;
 }
 
-/// The settings that were given, as the members of the API's object.
+/// The given settings, as the members of the API's object.
 #[derive(Clone, Debug)]
 pub struct Settings<K>(Map<String, Value>, PhantomData<K>);
 
@@ -65,18 +65,18 @@ impl<K: Described> Settings<K> {
     }
 }
 
-/// The settings that were given, and those that go back to their defaults.
+/// The given settings, and those that are reset to their defaults.
 #[derive(Clone, Debug)]
 pub struct Changes<K>(Map<String, Value>, PhantomData<K>);
 
 impl<K: Described> Changes<K> {
-    /// The members, with null for what goes back to its default.
+    /// The members, with null for what is reset to its default.
     pub fn members(&self) -> Map<String, Value> {
         self.0.clone()
     }
 }
 
-/// The name of the flag that sets settings back.
+/// The name of the flag that resets settings.
 const RESET: &str = "reset";
 
 impl<K: Described> Args for Settings<K> {
@@ -102,7 +102,7 @@ impl<K: Described> FromArgMatches for Settings<K> {
 
 impl<K: Described> Args for Changes<K> {
     fn augment_args(command: Command) -> Command {
-        // A setting that an object cannot be without has no default to go back to.
+        // A required setting has no default to reset to.
         let names: Vec<String> = resettable(K::KIND);
         let reset = Arg::new(RESET)
             .long(RESET)
@@ -168,9 +168,9 @@ struct Flag {
     form: Form,
     /// Other names of the flag.
     aliases: Vec<String>,
-    /// Paths of flags that cannot be given beside it.
+    /// Paths of flags that cannot be given together with it.
     conflicts: Vec<String>,
-    /// The path of the flag without which it means nothing.
+    /// The path of the flag that it requires.
     requires: Option<String>,
 }
 
@@ -193,7 +193,7 @@ fn of_setting(kind: &'static Kind, setting: &'static Setting) -> Vec<Flag> {
     let inner = setting.inner().iter().map(|inner| {
         let path = format!("{}.{}", setting.name, inner.name);
         let mut flag = plain(path, inner, Form::of(inner));
-        // The queue of an object is the only one that it has, and its flags had these names first.
+        // An object has only one queue, and its flags had these names first.
         if setting.name == "queue" {
             flag.aliases.push(dashed(inner.name));
         }
@@ -217,7 +217,7 @@ fn of_setting(kind: &'static Kind, setting: &'static Setting) -> Vec<Flag> {
     flags
 }
 
-/// What settings of one column mean to each other: they are alternatives, or say how patterns are read.
+/// The relation of settings of one column: they are alternatives, or say how patterns are read.
 fn beside(kind: &'static Kind, setting: &'static Setting, flag: &mut Flag) {
     let same = kind.settings.iter().filter(|other| {
         other.column == setting.column && other.name != setting.name && other.is_in_api()
@@ -230,7 +230,7 @@ fn beside(kind: &'static Kind, setting: &'static Setting, flag: &mut Flag) {
     }
 }
 
-/// What the parser knows a flag by: no other argument has such a name.
+/// The parser's id of a flag: no other argument has such a name.
 fn id(path: &str) -> String {
     format!("setting {path}")
 }
@@ -240,7 +240,7 @@ fn dashed(path: &str) -> String {
 }
 
 impl Flag {
-    /// Its name. What is logged has a flag of that name at every command.
+    /// Its name. Every command has a flag `--log` already, so the setting `log` has another one.
     fn long(&self) -> String {
         match self.path.as_str() {
             "log" => "log-matches".into(),
@@ -292,7 +292,8 @@ impl Flag {
         help
     }
 
-    /// The default as it is shown. That of a switch is not: without the flag it is off, or the sentence says otherwise.
+    /// The default as it is shown. That of a switch is not shown: without the flag it is off, or the sentence
+    /// says otherwise.
     fn default(&self) -> Option<String> {
         let text = match self.setting.default {
             Default::Value(_) if matches!(self.form, Form::Flag) => return None,
@@ -303,7 +304,7 @@ impl Flag {
     }
 }
 
-/// What was given, as the API's object.
+/// The given settings, as the API's object.
 fn given(kind: &'static Kind, takes_id: bool, matches: &ArgMatches) -> Map<String, Value> {
     let mut members = Map::new();
     for flag in flags(kind, takes_id) {
@@ -313,7 +314,7 @@ fn given(kind: &'static Kind, takes_id: bool, matches: &ArgMatches) -> Map<Strin
     members
 }
 
-/// Puts a value in its place; a table that is only switched on becomes one when something is put into it.
+/// Stores a value at its path; a table that is only switched on becomes an object when a value is stored in it.
 fn put(members: &mut Map<String, Value>, path: &str, value: Value) {
     match path.split_once('.') {
         None => {

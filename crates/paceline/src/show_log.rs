@@ -1,4 +1,4 @@
-//! `paceline ovsdb show-log`: the records of a database file, for a person or for a program.
+//! `paceline ovsdb show-log`: the records of a database file, for people or for programs.
 
 use paceline_host::Mode;
 use paceline_journal::FileLog;
@@ -14,9 +14,9 @@ use std::path::Path;
 /// How much to show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Detail {
-    /// One line of JSON a record.
+    /// One line of JSON per record.
     Json,
-    /// One line a record: when, and its comment.
+    /// One line per record: the time, and its comment.
     Records,
     /// Also which rows changed.
     Rows,
@@ -68,7 +68,7 @@ pub fn show_log(file: &Path, detail: Detail) -> Result<(), String> {
     Ok(())
 }
 
-/// A reader that has seen enough, such as `head`, is no error.
+/// A reader that closes the pipe early, such as `head`, is not an error.
 fn end_of_output(error: &std::io::Error) -> Result<(), String> {
     match error.kind() {
         std::io::ErrorKind::BrokenPipe => Ok(()),
@@ -79,12 +79,12 @@ fn end_of_output(error: &std::io::Error) -> Result<(), String> {
 struct Printer {
     detail: Detail,
     schema: Option<Schema>,
-    /// What to call a row: its `name` column, or the beginning of its UUID.
+    /// The title of a row: its `name` column, or the beginning of its UUID.
     names: BTreeMap<String, String>,
 }
 
 impl Printer {
-    /// Takes the schema from the first record.
+    /// Reads the schema from the first record.
     fn note_schema(&mut self, number: u64, json: &Json) -> Result<(), String> {
         if number == 0 {
             self.schema = Some(Schema::parse(json).map_err(|error| error.to_string())?);

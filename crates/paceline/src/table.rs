@@ -1,7 +1,7 @@
 //! Tables without borders, that fit the screen.
 //!
-//! Numbers are never cut. Texts are, with an ellipsis, down to a minimum; if that is not enough the
-//! least important columns are left out (`--json` has everything).
+//! Numbers are never cut. Texts are, with an ellipsis, down to a minimum; if that is not enough the least
+//! important columns are omitted (`--json` has everything).
 
 use crate::screen::{Screen, Style, clean, cut, width};
 
@@ -12,11 +12,11 @@ const GAP: usize = 2;
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
     name: &'static str,
-    /// The fewest columns a text is cut to; none for what must not be cut.
+    /// The fewest columns a text is cut to; `None` if it must not be cut.
     cut_to: Option<usize>,
-    /// Whether it ends where its neighbour begins, as numbers do.
+    /// Whether it is right-aligned, as numbers are.
     is_right: bool,
-    /// The higher, the sooner it is left out.
+    /// Columns with higher values are omitted first.
     spare: u8,
 }
 
@@ -36,7 +36,7 @@ impl Column {
         Self { name, cut_to: None, is_right: true, spare: 0 }
     }
 
-    /// The same column, left out the sooner the higher `spare` is.
+    /// The same column; the higher `spare`, the sooner it is omitted.
     pub const fn spare(mut self, spare: u8) -> Self {
         self.spare = spare;
         self
@@ -51,7 +51,7 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// An entry that looks like this.
+    /// An entry in this style.
     pub fn new(text: impl Into<String>, style: Style) -> Self {
         Self { text: clean(&text.into()), style }
     }
@@ -75,13 +75,13 @@ impl Table {
         Self { columns: columns.to_vec(), rows: vec![] }
     }
 
-    /// Adds a row; each entry belongs to the column at its place.
+    /// Adds a row, with an entry for each column.
     pub fn row(&mut self, cells: Vec<Cell>) {
         debug_assert_eq!(cells.len(), self.columns.len(), "an entry for each column");
         self.rows.push(cells);
     }
 
-    /// The lines, each with its end.
+    /// The lines, each with a newline.
     pub fn draw(&self, screen: Screen) -> String {
         let mut kept: Vec<usize> = (0..self.columns.len()).collect();
         let widths = loop {
@@ -103,7 +103,7 @@ impl Table {
         out
     }
 
-    /// The widths of the columns that are kept: as an error if they are too wide together.
+    /// The widths of the columns that are kept; as an error if they are too wide together.
     fn fit(&self, kept: &[usize], screen: usize) -> Result<Vec<usize>, Vec<usize>> {
         let columns: Vec<&Column> = kept.iter().filter_map(|i| self.columns.get(*i)).collect();
         let natural = |place: &usize| {
@@ -124,7 +124,8 @@ impl Table {
             });
             match can_shrink.max_by_key(|(width, _)| **width) {
                 Some((width, least)) => {
-                    // One step at a time keeps neighbours even; a long one gives all it can at once.
+                    // One step at a time keeps columns even; an overlong one shrinks by as much as it can at
+                    // once.
                     let excess = total - screen;
                     let step = if *width > screen { excess.min(*width - screen) } else { 1 };
                     *width = width.saturating_sub(step).max(least);

@@ -1,11 +1,13 @@
-//! `paceline ovsdb`: what `ovsdb-tool` does to files, on files that no server has open.
+//! `paceline ovsdb`: the functions of `ovsdb-tool`, on files that no server has open.
 
 use crate::cli::OvsdbCommand;
 use crate::show_log::{Detail, show_log};
-use paceline_host::{Loaded, Mode, RealDisk, create_file, load_file, replace, report_recovery};
+use paceline_host::{
+    Loaded, Mode, RealDisk, create_file, load_file, load_sound_part, replace, report_recovery,
+};
 use paceline_journal::Position;
-use paceline_tables::json;
 use paceline_tables::schema::Schema;
+use paceline_tables::{Database, json};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -15,6 +17,7 @@ pub fn run(command: OvsdbCommand) -> Result<(), String> {
         OvsdbCommand::Create { file, schema } => create(&file, &schema),
         OvsdbCommand::Compact { file, target: None } => compact(&file),
         OvsdbCommand::Compact { file, target: Some(target) } => compact_to(&file, &target),
+        OvsdbCommand::Repair { file, target } => repair(&file, &target),
         OvsdbCommand::ShowLog { file, more, json } => {
             let detail = match (json, more) {
                 (true, _) => Detail::Json,
@@ -41,24 +44,45 @@ fn create(file: &Path, schema: &Path) -> Result<(), String> {
     create_file(Arc::new(RealDisk), file, &schema).map(drop).map_err(|error| error.to_string())
 }
 
-/// What the record of a compacted file says of itself.
-const COMMENT: &str = "compacted by paceline";
+/// The comments of the records that the tools write.
+const COMPACTED: &str = "compacted by paceline";
+const REPAIRED: &str = "repaired by paceline";
 
 fn compact(file: &Path) -> Result<(), String> {
     let before = size(file);
     let mut loaded = load(file, Mode::ReadWrite)?;
     let rows = loaded.database.snapshot();
-    let after = replace(&rows, &[], COMMENT, &mut loaded.log).map_err(|error| error.to_string())?;
+    let after =
+        replace(&rows, &[], COMPACTED, &mut loaded.log).map_err(|error| error.to_string())?;
     report(file, before, after);
     Ok(())
 }
 
 fn compact_to(file: &Path, target: &Path) -> Result<(), String> {
-    let rows = load(file, Mode::ReadOnly)?.database.snapshot();
+    let loaded = load(file, Mode::ReadOnly)?;
+    let after = write_to(target, &loaded.database, COMPACTED)?;
+    report(target, size(file), after);
+    Ok(())
+}
+
+/// Writes the content of `database` into the new file `target`.
+fn write_to(target: &Path, database: &Database, comment: &str) -> Result<Position, String> {
+    let rows = database.snapshot();
     let mut log = create_file(Arc::new(RealDisk), target, rows.schema())
         .map_err(|error| error.to_string())?;
-    let after = replace(&rows, &[], COMMENT, &mut log).map_err(|error| error.to_string())?;
-    report(target, size(file), after);
+    replace(&rows, &[], comment, &mut log).map_err(|error| error.to_string())
+}
+
+fn repair(file: &Path, target: &Path) -> Result<(), String> {
+    let sound = load_sound_part(Arc::new(RealDisk), file).map_err(|error| error.to_string())?;
+    let Some(damage) = sound.damage else {
+        return Err(format!("{}: not damaged; nothing to repair", file.display()));
+    };
+    write_to(target, &sound.database, REPAIRED)?;
+    let (records, target) = (sound.records, target.display());
+    crate::screen::tell(format_args!(
+        "{damage}\nrecords before the damage, saved in {target}: {records}"
+    ));
     Ok(())
 }
 

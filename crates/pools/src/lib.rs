@@ -1,12 +1,13 @@
 //! Pools (seed 000): named sets of run slots, each with one range of priorities.
 //!
-//! [`PoolSet`] owns what an administrator sets: which pools there are, their ranges, threads, bounds
-//! and states, with every failure the seed names as an error of its own. [`Pools`] owns what happens:
-//! the requests that run, those in line, and which of them to try next. It promises that no more than a pool's
-//! maximum run, that the line is in rank order, and that an answer touches only those it concerns.
+//! [`PoolSet`] owns what an administrator sets: the pools, their ranges, threads, bounds and
+//! states. Each failure that the seed names is an error of its own. [`Pools`] owns what happens:
+//! the running requests, the waiting requests, and which waiter to try next. It promises that at
+//! most a pool's maximum run, that the line is in rank order, and that a call touches only the
+//! waiters it concerns.
 //!
-//! It knows nothing of claims: the engine parks a waiter whose claims are in somebody's way and
-//! unparks it again. It never reads a clock.
+//! It knows nothing of claims: the engine parks a waiter whose claims conflict with another request
+//! and unparks it later. It never reads a clock.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod pool;

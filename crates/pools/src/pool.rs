@@ -1,8 +1,9 @@
 //! One pool at work: its slots, its line, and which waiters are worth trying.
 //!
-//! The first `max` in line are *eligible*: they could be the next to run, so what they claim keeps
-//! later requests back. Eligible waiters are always the front of the line, so one number, `marked`,
-//! says who has been told; it moves towards its target one waiter at a time.
+//! The first `max` waiters in line are *eligible*: they could be the next to run, so their claims
+//! hold back later requests. Eligible waiters are always the front of the line, so one number,
+//! `marked`, says how many have been reported as eligible. It moves towards its target one waiter
+//! at a time.
 
 use crate::spec::{PoolSpec, PoolState, QueueBounds};
 use paceline_types::{Line, Rank, Span, Toll};
@@ -12,21 +13,21 @@ use std::collections::BTreeSet;
 pub(crate) struct Pool {
     pub name: Box<str>,
     pub max: Option<u32>,
-    /// Whether it starts work (started or draining).
+    /// Whether the pool starts work (it is started or draining).
     pub open: bool,
     pub bounds: QueueBounds,
     pub running: u32,
     /// The waiters in line for a slot.
     pub line: Line,
-    /// How many at the front of the line have been told that they are eligible.
+    /// How many waiters at the front of the line have been reported as eligible.
     pub marked: usize,
-    /// The waiters in line that would run if there were a slot, as far as is known.
+    /// The waiters in line that would run if a slot were free, as far as is known.
     pub ready: BTreeSet<Rank>,
-    /// The waiters for an unknown resource.
+    /// The waiters whose claim names an unknown resource.
     pub aside: BTreeSet<Rank>,
-    /// It was deleted, and stays only until no request runs or waits in it.
+    /// The pool was deleted and stays only until no request runs or waits in it.
     pub deleted: bool,
-    /// What the set of callable pools has this pool under.
+    /// The rank under which this pool is in the set of callable pools.
     pub callable_as: Option<Rank>,
     mean_run: Option<Span>,
 }
@@ -39,7 +40,7 @@ impl Pool {
         pool
     }
 
-    /// A pool that is no more.
+    /// A pool of an earlier run that no longer exists.
     pub fn former(name: &str) -> Self {
         Self {
             name: name.into(),
@@ -77,7 +78,8 @@ impl Pool {
         if self.has_slot() { self.ready.first().copied() } else { None }
     }
 
-    /// Stands in line; returns whether that is inside the marked front, where it is marked at once.
+    /// Adds a waiter to the line. Returns true if it lands inside the marked front; it is then
+    /// marked at once.
     pub fn join(&mut self, rank: Rank) -> bool {
         let (place, _) = self.line.before(rank);
         self.line.join(rank, Toll { cost: 1, share: 1 });
@@ -87,7 +89,7 @@ impl Pool {
         in_front
     }
 
-    /// Leaves the line or the side; returns whether it stood in either.
+    /// Removes a waiter from the line or from `aside`. Returns whether it was in either.
     pub fn leave(&mut self, rank: Rank) -> bool {
         if self.aside.remove(&rank) {
             return true;
@@ -101,7 +103,7 @@ impl Pool {
         true
     }
 
-    /// How many at the front of the line are eligible.
+    /// How many waiters at the front of the line are eligible.
     pub fn eligible(&self) -> usize {
         if !self.open || self.deleted {
             return 0;
@@ -110,7 +112,7 @@ impl Pool {
         self.line.len().min(max)
     }
 
-    /// Moves the end of the marked front by one towards where it should be.
+    /// Moves the end of the marked front by one waiter towards its target.
     pub fn next_flip(&mut self) -> Option<(Rank, bool)> {
         let target = self.eligible();
         if self.marked < target {
@@ -125,7 +127,7 @@ impl Pool {
         None
     }
 
-    /// A request ran for so long and gives its slot back.
+    /// Returns the slot of a request that ran for `ran`.
     pub fn release(&mut self, ran: Span) {
         debug_assert!(self.running > 0, "a slot is given back once");
         self.running = self.running.saturating_sub(1);
@@ -133,7 +135,7 @@ impl Pool {
         self.mean_run = Some(Span(mean - mean / 8 + ran.0 / 8));
     }
 
-    /// How long work runs here, on average, once some has.
+    /// How long a request runs here on average; `None` before the first has finished.
     pub fn mean_run(&self) -> Option<Span> {
         self.mean_run
     }

@@ -1,15 +1,16 @@
 //! All pools at work.
 //!
-//! A waiter is in a pool's line, ready or parked, or stands aside. Ready means: try it when a slot is
-//! free. The engine parks one whose claims are in somebody's way, and unparks it when that changes.
-//! Deadlines of all pools are in one ordered set; there is no timer per request.
+//! A waiter is in a pool's line, ready or parked, or it stands aside. Ready means: try it when a
+//! slot is free. The engine parks a waiter whose claims conflict with another request, and unparks
+//! it when that changes. The deadlines of all pools are in one ordered set; there is no timer per
+//! request.
 
 use crate::pool::Pool;
 use crate::set::PoolSet;
 use paceline_types::{PoolId, Rank, RequestId, Span, Time, limits};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// A waiter became eligible, or is so no longer.
+/// A waiter that became eligible, or stopped being eligible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flip {
     /// The waiter.
@@ -21,7 +22,7 @@ pub struct Flip {
 /// Where a waiter stands in a pool's line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolPlace {
-    /// How many of this pool stand before it.
+    /// How many waiters of this pool are ahead of it.
     pub ahead_total: usize,
     /// The nearest of them, nearest first.
     pub ahead: Vec<RequestId>,
@@ -35,15 +36,15 @@ pub struct Pools {
     callable: BTreeSet<(Rank, PoolId)>,
     deadlines: BTreeSet<(Time, Rank, PoolId)>,
     flips: VecDeque<Flip>,
-    /// Pools whose marked front may not be where it should be.
+    /// Pools whose marked front may differ from its target.
     unsettled: BTreeSet<PoolId>,
-    /// Deleted pools that still have waiters, which need another pool.
+    /// Deleted pools whose waiters still need another pool.
     orphaned: BTreeSet<PoolId>,
-    /// How many pools of earlier runs there are numbers for.
+    /// How many ids were given to pools of earlier runs.
     formers: u32,
 }
 
-/// Numbers with this bit are of pools that an earlier run had and this one does not.
+/// Ids with this bit belong to pools that existed in an earlier run and do not exist in this one.
 const FORMER: u32 = 1 << 30;
 
 impl Pools {
@@ -55,10 +56,11 @@ impl Pools {
         pools
     }
 
-    /// Uses a new set of pools. Waiters of deleted ones come out of [`Pools::orphan`].
+    /// Replaces the set of pools. [`Pools::orphan`] returns the waiters of deleted pools.
     ///
-    /// Returns deleted pools, each with the new one that has its name: those that run in the old one take
-    /// slots of the new one from now on, or a pool that is deleted and made again would run twice as many (P1).
+    /// Returns each deleted pool whose name a new pool has, with that new pool. Requests that run
+    /// in the deleted pool take slots of the new one from now on. Otherwise a pool that is deleted
+    /// and created again would run twice its maximum (P1).
     pub fn configure(&mut self, set: &PoolSet) -> Vec<(PoolId, PoolId)> {
         let ids: Vec<PoolId> = self.pools.keys().copied().collect();
         for id in ids {
@@ -93,8 +95,8 @@ impl Pools {
         heirs
     }
 
-    /// Takes a slot of a pool of this name that an earlier run had and this one does not: it counts if one
-    /// of that name is made again.
+    /// Takes a slot of a pool that existed in an earlier run and does not exist in this one. The
+    /// slot counts if a pool of that name is created again.
     pub fn take_former(&mut self, name: &str) -> PoolId {
         let known = self.pools.iter().find(|(_, pool)| pool.deleted && *pool.name == *name);
         let id = known.map_or(PoolId(FORMER | self.formers), |(id, _)| *id);
@@ -106,7 +108,7 @@ impl Pools {
         id
     }
 
-    /// The name of a pool, also of a deleted one in which a request runs.
+    /// The name of a pool; deleted pools in which a request still runs have one too.
     #[must_use]
     pub fn name(&self, id: PoolId) -> Option<&str> {
         self.pools.get(&id).map(|pool| &*pool.name)
@@ -124,13 +126,14 @@ impl Pools {
         self.pools.get(&id).is_some_and(|pool| !pool.ready.is_empty())
     }
 
-    /// Whether as many may run as want to.
+    /// Whether the pool has no maximum.
     #[must_use]
     pub fn is_unlimited(&self, id: PoolId) -> bool {
         self.pools.get(&id).is_some_and(|pool| pool.max.is_none())
     }
 
-    /// How many may wait in this pool, if no more may; `left_out` of the waiters are not counted.
+    /// If the queue of this pool is full, how many may wait in it. `left_out` waiters are not
+    /// counted.
     #[must_use]
     pub fn full(&self, id: PoolId, left_out: usize) -> Option<u64> {
         let pool = self.pools.get(&id)?;
@@ -144,7 +147,7 @@ impl Pools {
         self.pools.get(&id)?.bounds.delay_max.map(|delay| now.plus(delay))
     }
 
-    /// When a slot may be free, by how long work ran so far.
+    /// When a slot may be free, estimated from how long requests ran so far.
     #[must_use]
     pub fn retry_at(&self, id: PoolId, now: Time) -> Option<Time> {
         let mean = self.pools.get(&id)?.mean_run().filter(|mean| *mean > Span::ZERO)?;
@@ -157,7 +160,7 @@ impl Pools {
         self.touched(id);
     }
 
-    /// Stands in line, ready to be tried.
+    /// Adds a waiter to the line, ready to be tried.
     pub fn join(&mut self, id: PoolId, rank: Rank, deadline: Option<Time>) {
         if let Some(deadline) = deadline {
             self.deadlines.insert((deadline, rank, id));
@@ -169,7 +172,7 @@ impl Pools {
         self.touched(id);
     }
 
-    /// Waits aside, for an unknown resource.
+    /// Adds a waiter aside: it waits for an unknown resource.
     pub fn stand_aside(&mut self, id: PoolId, rank: Rank, deadline: Option<Time>) {
         if let Some(deadline) = deadline {
             self.deadlines.insert((deadline, rank, id));
@@ -177,20 +180,20 @@ impl Pools {
         self.with(id, |pool| pool.aside.insert(rank));
     }
 
-    /// Goes from the side into the line; its deadline stays.
+    /// Moves a waiter from aside into the line. It keeps its deadline.
     pub fn step_in(&mut self, id: PoolId, rank: Rank) {
         if self.with(id, |pool| pool.aside.remove(&rank)) == Some(true) {
             self.join(id, rank, None);
         }
     }
 
-    /// It was tried, and claims of another request are in its way.
+    /// Marks a waiter that was tried and whose claims conflict with another request.
     pub fn park(&mut self, id: PoolId, rank: Rank) {
         self.with(id, |pool| pool.ready.remove(&rank));
         self.touched(id);
     }
 
-    /// It is worth another try.
+    /// Marks a waiter as worth another try.
     pub fn unpark(&mut self, id: PoolId, rank: Rank) {
         self.with(id, |pool| pool.ready.insert(rank));
         self.touched(id);
@@ -202,24 +205,24 @@ impl Pools {
         self.callable.first().copied()
     }
 
-    /// A waiter leaves the line and runs.
+    /// Takes a waiter out of the line and starts it.
     pub fn start(&mut self, id: PoolId, rank: Rank, deadline: Option<Time>) {
         self.leave(id, rank, deadline);
         self.take(id);
     }
 
-    /// A waiter leaves, wherever it stands. `deadline` is the one it came with.
+    /// Removes a waiter from the line or from aside. `deadline` is the one it joined with.
     pub fn leave(&mut self, id: PoolId, rank: Rank, deadline: Option<Time>) {
         if let Some(deadline) = deadline {
             self.deadlines.remove(&(deadline, rank, id));
         }
-        // What was not told yet would be told of the wrong stay if it comes back.
+        // If the request joins again, a flip that is still queued would describe its previous stay.
         self.flips.retain(|flip| flip.request != rank.id);
         self.with(id, |pool| pool.leave(rank));
         self.touched(id);
     }
 
-    /// Work that ran for so long is done.
+    /// Returns the slot of a request that ran for `ran`.
     pub fn release(&mut self, id: PoolId, ran: Span) {
         self.with(id, |pool| pool.release(ran));
         self.touched(id);
@@ -268,13 +271,13 @@ impl Pools {
             && self.callable.is_empty())
     }
 
-    /// How many run in this pool.
+    /// How many requests run in this pool.
     #[must_use]
     pub fn running(&self, id: PoolId) -> u32 {
         self.pools.get(&id).map_or(0, |pool| pool.running)
     }
 
-    /// How many wait in this pool.
+    /// How many requests wait in this pool.
     #[must_use]
     pub fn waiting(&self, id: PoolId) -> usize {
         self.pools.get(&id).map_or(0, Pool::waiting)
@@ -300,7 +303,7 @@ impl Pools {
         self.pools.get_mut(&id).map(change)
     }
 
-    /// Brings what is derived from a pool up to date after a change in it.
+    /// Updates everything derived from a pool after the pool changed.
     fn touched(&mut self, id: PoolId) {
         let Some(pool) = self.pools.get_mut(&id) else { return };
         let next = pool.next_ready();

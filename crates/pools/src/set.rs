@@ -1,8 +1,9 @@
-//! The pools there are.
+//! The set of pools that exist.
 //!
-//! A [`PoolSet`] is a value that is made whole from what an administrator set, or not at all. It promises
-//! that the default pool is always there, started and persistent, that ranges do not overlap, and that a
-//! pool without a range is not started. Who may do what is decided before it is asked.
+//! A [`PoolSet`] is built completely from what an administrator set, or not at all. It promises
+//! that the default pool always exists, started and persistent, that ranges do not overlap, and
+//! that a pool without a range is not started. It never checks permissions; the caller does that
+//! first.
 
 use crate::spec::{DEFAULT_NAME, PoolSpec, PoolState, Range};
 use paceline_types::{PoolId, Priority, limits};
@@ -14,20 +15,20 @@ pub const POOLS_MAX: usize = 1_000;
 /// The most threads one pool may have.
 pub const THREADS_MAX: u32 = 1_000_000;
 
-/// Why pools cannot stand together, or one of them cannot be.
+/// Why a set of pools is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PoolError {
-    /// There is another pool of this name.
+    /// Another pool has this name.
     AlreadyExists {
         /// The name.
         name: Box<str>,
     },
-    /// The name is empty, too long, or has blanks or control characters in it.
+    /// The name is empty, too long, or contains blanks or control characters.
     Name {
         /// The name, or its beginning.
         name: Box<str>,
     },
-    /// The range meets that of another pool.
+    /// The range overlaps that of another pool.
     OverlappingRange {
         /// The pool.
         name: Box<str>,
@@ -35,31 +36,31 @@ pub enum PoolError {
         range: Range,
         /// The other pool.
         other: Box<str>,
-        /// The other's range.
+        /// The range of the other pool.
         other_range: Range,
     },
-    /// It cannot be started before it has a range.
+    /// A pool cannot be started before it has a range.
     NoRange {
         /// The pool.
         name: Box<str>,
     },
-    /// Fewer threads at most than at least, or more than a machine can have.
+    /// The minimum of threads is above the maximum, or the maximum is above 1,000,000.
     Threads {
         /// The pool.
         name: Box<str>,
-        /// At least.
+        /// The minimum.
         min: u32,
-        /// At most.
+        /// The maximum.
         max: u32,
     },
     /// The default pool cannot be stopped, drained, made transient, renamed, deleted or given a range.
     DefaultPool {
-        /// What was asked, as in "cannot be ...".
+        /// What was requested, as in "cannot be ...".
         what: &'static str,
     },
-    /// There are as many pools as there may be.
+    /// The number of pools has reached its maximum.
     OutOfResources {
-        /// How many that is.
+        /// The maximum.
         max: usize,
     },
 }
@@ -82,10 +83,12 @@ impl fmt::Display for PoolError {
                 f,
                 "pool \"{name}\" has no range of priorities: configure one before starting it"
             ),
-            Self::Threads { name, min, max } => write!(
-                f,
-                "pool \"{name}\": threads {min} to {max} are no range up to {THREADS_MAX}"
-            ),
+            Self::Threads { name, min, max } if min > max => {
+                write!(f, "pool \"{name}\": threads.min ({min}) is above threads.max ({max})")
+            }
+            Self::Threads { name, max, .. } => {
+                write!(f, "pool \"{name}\": threads.max ({max}) is above {THREADS_MAX}")
+            }
             Self::DefaultPool { what } => write!(f, "the default pool cannot be {what}"),
             Self::OutOfResources { max } => write!(f, "out of resources: {max} pools exist"),
         }
@@ -97,7 +100,7 @@ impl std::error::Error for PoolError {}
 /// All pools.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolSet {
-    /// In the order they were made, the default pool first.
+    /// In order of creation, the default pool first.
     pools: Vec<PoolSpec>,
 }
 
@@ -108,17 +111,17 @@ impl Default for PoolSet {
 }
 
 impl PoolSet {
-    /// Only the default pool.
+    /// A set with only the default pool.
     #[must_use]
     pub fn new() -> Self {
         Self { pools: vec![PoolSpec::default_pool()] }
     }
 
-    /// Exactly these pools, however they came to be; the default pool is added if it is not among them.
+    /// A set of exactly these pools. The default pool is added if it is not among them.
     ///
     /// # Errors
     ///
-    /// When they cannot stand together, or one of them cannot be: the first reason found.
+    /// The first reason found why the set or one of its pools is invalid.
     pub fn of(specs: Vec<PoolSpec>) -> Result<Self, PoolError> {
         let mut set = Self { pools: vec![] };
         if !specs.iter().any(|spec| spec.id == PoolId::DEFAULT) {
@@ -145,13 +148,14 @@ impl PoolSet {
         self.pools.iter().find(|pool| *pool.name == *name)
     }
 
-    /// The pool with this number.
+    /// The pool with this id.
     #[must_use]
     pub fn by_id(&self, id: PoolId) -> Option<&PoolSpec> {
         self.pools.iter().find(|pool| pool.id == id)
     }
 
-    /// The pool for this priority: 0 is always the default pool's, as is what no range holds.
+    /// The pool for this priority. The default pool has priority 0 and every priority outside all
+    /// ranges.
     #[must_use]
     pub fn pool_for(&self, priority: Priority) -> &PoolSpec {
         let owner = |pool: &&PoolSpec| pool.range.is_some_and(|range| range.holds(priority));
@@ -159,7 +163,7 @@ impl PoolSet {
         found.unwrap_or(&self.pools[0])
     }
 
-    /// Whether one more pool may be, of this name.
+    /// Checks whether a pool of this name can be added.
     fn check_name(&self, name: &str) -> Result<(), PoolError> {
         if name.is_empty()
             || name.len() > limits::NAME_BYTES_MAX
@@ -176,7 +180,7 @@ impl PoolSet {
         Ok(())
     }
 
-    /// Whether a pool can be what it says, beside the others.
+    /// Checks one pool, on its own and against the others.
     fn check_spec(&self, spec: &PoolSpec) -> Result<(), PoolError> {
         let is_default = spec.id == PoolId::DEFAULT;
         let top = spec.threads_max.unwrap_or(THREADS_MAX);
@@ -207,7 +211,7 @@ impl PoolSet {
     }
 }
 
-/// Whether the default pool is what it always is.
+/// Checks the settings that the default pool must have.
 fn check_default(spec: &PoolSpec) -> Result<(), PoolError> {
     let what = match (spec.range, spec.state) {
         _ if *spec.name != *DEFAULT_NAME => "renamed",

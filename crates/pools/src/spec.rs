@@ -1,4 +1,4 @@
-//! What an administrator sets of one pool.
+//! The settings of one pool.
 
 use paceline_types::{PoolId, Priority, Span};
 use std::fmt;
@@ -9,11 +9,11 @@ pub const DEFAULT_NAME: &str = "default";
 /// Whether a pool starts work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PoolState {
-    /// Work waits in the queue; what runs goes on.
+    /// Requests wait in the queue; running requests continue.
     Stopped,
-    /// Work runs.
+    /// Requests run.
     Started,
-    /// New work is refused; what is queued runs.
+    /// New requests are refused; queued requests run.
     Draining,
 }
 
@@ -27,7 +27,7 @@ impl fmt::Display for PoolState {
     }
 }
 
-/// The priorities a pool is responsible for, both ends included.
+/// The priorities that a pool runs, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
     low: Priority,
@@ -35,7 +35,7 @@ pub struct Range {
 }
 
 impl Range {
-    /// The range from `low` to `high`, if it is one.
+    /// The range from `low` to `high`, or `None` if `low` is above `high`.
     #[must_use]
     pub fn new(low: Priority, high: Priority) -> Option<Self> {
         (low <= high).then_some(Self { low, high })
@@ -70,12 +70,12 @@ impl fmt::Display for Range {
     }
 }
 
-/// How many may wait for a slot, and how long.
+/// How many requests may wait for a slot, and how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueBounds {
-    /// The most that may wait.
+    /// The most requests that may wait.
     pub len_max: u64,
-    /// The longest one may wait.
+    /// The longest time that a request may wait.
     pub delay_max: Option<Span>,
 }
 
@@ -85,28 +85,28 @@ impl Default for QueueBounds {
     }
 }
 
-/// One pool, as it is configured.
+/// The configuration of one pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolSpec {
-    /// Its number, for as long as it exists.
+    /// Its id, for as long as it exists.
     pub id: PoolId,
     /// Its name.
     pub name: Box<str>,
     /// The priorities it runs; without a range it cannot be started.
     pub range: Option<Range>,
-    /// Threads kept when there is nothing to do.
+    /// Threads that are kept while there is no work.
     pub threads_min: u32,
-    /// The most that run at once; none for as many as come.
+    /// The most requests that run at once; `None` for no maximum.
     pub threads_max: Option<u32>,
     /// Bounds of its queue.
     pub queue: QueueBounds,
     /// Whether it starts work.
     pub state: PoolState,
-    /// Whether it is there again after a restart.
+    /// Whether it is kept across restarts.
     pub persistent: bool,
-    /// The group whose limit its threads run under.
+    /// The group whose limit applies to its threads.
     pub group: Option<Box<str>>,
-    /// Stack of each thread.
+    /// The stack size of each thread.
     pub stack_bytes: Option<u64>,
     /// The most heap its work may use.
     pub heap_bytes_max: Option<u64>,

@@ -1,21 +1,21 @@
-//! Where something listens, and which peers are meant, as text.
+//! Addresses and networks of peers, as text.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
-/// Longest path of a unix socket that the system takes.
+/// The longest path of a unix socket that the system accepts.
 const UNIX_BYTES_MAX: usize = 107;
 
-/// Longest name of a host (RFC 1035).
+/// The longest name of a host (RFC 1035).
 const HOST_BYTES_MAX: usize = 253;
 
-/// Where something listens.
+/// An address.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Address {
     /// An IP address and a port: `127.0.0.1:80`, `[::1]:80`.
     Socket(SocketAddr),
-    /// A host by name, looked up when it is connected to: `app.internal:80`.
+    /// A host by name, resolved when it is connected to: `app.internal:80`.
     Host {
         /// The name.
         name: Box<str>,
@@ -26,16 +26,16 @@ pub enum Address {
     Unix(Box<str>),
 }
 
-/// Why a text is no address.
+/// Why a text is not an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParseAddressError {
-    /// It has none of the forms.
+    /// It has none of the valid forms.
     Form,
     /// The path of a unix socket is not absolute, or too long.
     Path,
-    /// The name of a host has characters that no such name has, or is too long.
+    /// The name of a host contains invalid characters, or is too long.
     Host,
-    /// The port is no number from 0 to 65535.
+    /// The port is not a number from 0 to 65535.
     Port,
 }
 
@@ -82,14 +82,13 @@ impl FromStr for Address {
 }
 
 impl Address {
-    /// Whether the system is to choose the port.
+    /// Whether the system chooses the port.
     #[must_use]
     pub const fn is_any_port(&self) -> bool {
         matches!(self, Self::Socket(socket) if socket.port() == 0)
     }
 
-    /// The host in it, as TLS names it: an IP address, or a name without a dot at its end; none of a
-    /// unix socket.
+    /// Its host, as TLS names it: an IP address, or a name without a final dot; `None` for a unix socket.
     #[must_use]
     pub fn host(&self) -> Option<Box<str>> {
         match self {
@@ -100,8 +99,8 @@ impl Address {
     }
 }
 
-/// Whether a certificate can be for this: an IP address, or the name of a host as RFC 1123 has it, whose
-/// last part is no number.
+/// Whether a certificate can be for this name: an IP address, or the name of a host according to RFC 1123, whose last
+/// part is not a number.
 pub(crate) fn is_verifiable(name: &str) -> bool {
     let is_label = |label: &str| !label.starts_with('-') && !label.ends_with('-');
     let last = name.rsplit('.').next().unwrap_or_default();
@@ -134,13 +133,13 @@ impl fmt::Display for Address {
 /// A network of peers: `10.0.0.0/8`, `2001:db8::/32`, or one address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
-    /// An address in it, the bits behind the prefix being 0.
+    /// An address in it, with the bits after the prefix set to 0.
     address: IpAddr,
     /// How many bits all addresses in it have in common.
     prefix: u8,
 }
 
-/// A text is no network.
+/// The text is not a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParseNetworkError;
 
@@ -177,7 +176,7 @@ impl fmt::Display for Network {
 }
 
 impl Network {
-    /// Whether an address lies in it. An IPv4 address that came over an IPv6 socket is an IPv4 address.
+    /// Whether it contains an address. An IPv4 address received over an IPv6 socket is treated as IPv4.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
@@ -185,7 +184,7 @@ impl Network {
     }
 }
 
-/// The address with all bits behind the prefix cleared.
+/// The address with all bits after the prefix cleared.
 fn masked(address: IpAddr, prefix: u8) -> IpAddr {
     match address {
         IpAddr::V4(address) => {

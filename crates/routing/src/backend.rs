@@ -1,4 +1,4 @@
-//! A backend as configured: servers that do the same work, and how one of them is chosen.
+//! The configuration of a backend: servers that do the same work, and how one of them is chosen.
 
 use crate::address::Address;
 use crate::frontend::Certificate;
@@ -9,57 +9,56 @@ use std::str::FromStr;
 /// Servers that do the same work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Backend {
-    /// Its number, which an edit keeps.
+    /// Its id, which an edit keeps.
     pub id: BackendId,
     /// Its name, one word without a slash.
     pub name: Box<str>,
     /// How a server is chosen.
     pub balance: Balance,
-    /// The servers, in the order of their numbers.
+    /// The servers, in the order of their ids.
     pub servers: Vec<Server>,
-    /// How many may wait for a server that has `connections_max`.
+    /// How many requests may wait for servers with `connections_max`.
     pub queue_len_max: Option<u64>,
-    /// How long.
+    /// How long a request may wait for them.
     pub queue_delay_max: Option<Span>,
-    /// How often a request that can be repeated is sent to another server when one cannot be connected
-    /// to.
+    /// How often a request that can be repeated is sent to another server when a connection fails.
     pub retries: u32,
-    /// How servers are looked after; without it they count as up until they cannot be connected to.
+    /// The health checks; without them, servers are up until a connection fails.
     pub health: Option<Health>,
-    /// What is waited for how long.
+    /// The timeouts.
     pub timeouts: BackendTimeouts,
-    /// How servers are spoken to over TLS; without it they are spoken to in the clear.
+    /// TLS to servers; without it, connections are unencrypted.
     pub tls: Option<BackendTls>,
 }
 
 /// One server of a backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Server {
-    /// Its number, which an edit keeps.
+    /// Its id, which an edit keeps.
     pub id: ServerId,
     /// Its name within the backend, one word.
     pub name: Box<str>,
-    /// Where it listens.
+    /// Its address.
     pub address: Address,
-    /// Its share; a server of weight 0 gets nothing new.
+    /// Its share; a server of weight 0 gets no new requests.
     pub weight: u32,
-    /// How many requests it may have at one time.
+    /// The most requests it may have at one time.
     pub connections_max: Option<u32>,
 }
 
 /// How a server is chosen among the servers that are up and have room.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Balance {
-    /// In turn, by weight, each as evenly spread as can be.
+    /// In turn, by weight, as evenly distributed as possible.
     #[default]
     RoundRobin,
-    /// The one with the fewest requests for its weight.
+    /// The server with the fewest requests for its weight.
     LeastConnections,
-    /// The better of two drawn by lot.
+    /// The better of two random servers.
     PowerOfTwo,
 }
 
-/// The way of choosing servers has no such word.
+/// The text is not a balance method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParseBalanceError;
 
@@ -94,20 +93,20 @@ impl fmt::Display for Balance {
     }
 }
 
-/// How a server is looked after.
+/// The health checks of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
-    /// What is asked for with GET; without it, connecting is enough.
+    /// The path that is requested with GET; without it, connecting is enough.
     pub path: Option<Box<str>>,
-    /// The `Host` of the question; the server's address unless said.
+    /// The `Host` of the check; the server's address by default.
     pub host: Option<Box<str>>,
-    /// From one question to the next.
+    /// The time from one check to the next.
     pub interval: Span,
-    /// For an answer.
+    /// The timeout of a check.
     pub timeout: Span,
-    /// So many good answers in a row bring a server up.
+    /// How many successful checks in a row mark a server as up.
     pub rise: u32,
-    /// So many bad ones take it down.
+    /// How many failed checks in a row mark it as down.
     pub fall: u32,
 }
 
@@ -124,12 +123,12 @@ impl Default for Health {
     }
 }
 
-/// What a backend waits for, and how long.
+/// The timeouts of a backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BackendTimeouts {
-    /// For a connection.
+    /// For connecting.
     pub connect: Span,
-    /// For the head of a response, once the request is sent.
+    /// For the head of a response, after the request is sent.
     pub response: Span,
     /// How long an idle connection is kept.
     pub idle: Span,
@@ -145,16 +144,16 @@ impl Default for BackendTimeouts {
     }
 }
 
-/// How servers are spoken to over TLS.
+/// TLS to servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackendTls {
-    /// A file of certificates that are believed; those of the system unless said.
+    /// A file of trusted certificates; those of the system by default.
     pub ca: Option<Box<str>>,
-    /// The name that is asked for and verified; the host of a server's address unless said.
+    /// The name that is sent and verified; the host of a server's address by default.
     pub name: Option<Box<str>>,
-    /// Whether a server has to prove that it is the one that is meant.
+    /// Whether the certificate of a server is verified.
     pub verify: bool,
-    /// The certificate that we show to servers.
+    /// The certificate that the daemon presents to servers.
     pub certificate: Option<Certificate>,
 }
 
@@ -165,8 +164,8 @@ impl Default for BackendTls {
 }
 
 impl BackendTls {
-    /// The name that a server at this address is asked for, an IP address or the name of a host; none
-    /// for a unix socket if no setting names it.
+    /// The name sent to a server at this address, an IP address or the name of a host; `None` for a unix socket if no
+    /// setting names it.
     #[must_use]
     pub fn name_of(&self, address: &Address) -> Option<Box<str>> {
         self.name.clone().or_else(|| address.host())

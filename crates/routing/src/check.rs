@@ -1,4 +1,4 @@
-//! What frontends, backends and servers must be like, but for their expressions.
+//! Checks of frontends, backends and servers, except for their expressions.
 
 use crate::address::{Address, is_verifiable};
 use crate::backend::{Backend, BackendTls, Health, Server};
@@ -16,7 +16,7 @@ const WAITERS_MAX: u64 = 10_000_000;
 
 type Checked = Result<(), RoutingError>;
 
-/// Everything but expressions.
+/// Checks everything but expressions.
 pub(crate) fn check(frontends: &[Frontend], backends: &[Backend]) -> Checked {
     let mut ids = Ids::default();
     let mut names = BTreeSet::new();
@@ -45,7 +45,7 @@ pub(crate) fn check(frontends: &[Frontend], backends: &[Backend]) -> Checked {
     Ok(())
 }
 
-/// Numbers that were seen.
+/// The ids seen so far.
 #[derive(Default)]
 struct Ids {
     backends: BTreeSet<BackendId>,
@@ -70,7 +70,7 @@ fn is_word(name: &str) -> bool {
         && !name.contains(|c: char| c.is_whitespace() || c.is_control())
 }
 
-/// Whether a name is one word that can stand before a slash and the name of a part.
+/// Whether a name is one word without a slash, so that a slash and the name of a part can follow it.
 fn is_slashless(name: &str) -> bool {
     is_word(name) && !name.contains('/')
 }
@@ -137,7 +137,7 @@ fn check_tls(backend: &Backend, tls: &BackendTls) -> Checked {
 
 fn check_server(backend: &Backend, server: &Server, is_new: bool) -> Checked {
     let of = Of::Server { backend: backend.name.clone(), name: server.name.clone() };
-    // A server without a name of its own is called by its address, which may be a path.
+    // A server without a name of its own is named by its address, which may be a path.
     if !is_word(&server.name) {
         wrong(of, "name", Problem::Word)
     } else if !is_new {
@@ -206,7 +206,7 @@ fn check_listen<'a>(frontend: &'a Frontend, taken: &mut BTreeMap<&'a Address, &'
         return wrong(of_frontend(frontend), "listen", Problem::NoAddress);
     }
     for (line, address) in frontend.listen.iter().enumerate() {
-        // Port 0 is whatever the system gives, so it is never the same.
+        // Port 0 is chosen by the system, so two are never the same.
         if matches!(address, Address::Socket(socket) if socket.port() == 0) {
             continue;
         }
@@ -249,12 +249,12 @@ mod tests {
         Frontend::new(&format!("f{id}"), vec![Address::Unix(format!("/run/f{id}").into())])
     }
 
-    /// The setting and the problem of the first mistake.
+    /// The setting and the problem of the first error.
     fn wrong(frontends: &[Frontend], backends: &[Backend]) -> Option<(&'static str, Problem)> {
         check(frontends, backends).err().map(|error| (error.field, error.problem))
     }
 
-    /// The last number that is right is no mistake, the next is one.
+    /// The largest valid number is accepted, the next one is an error.
     #[test]
     fn every_list_has_a_limit() {
         let too_many = |max| Problem::TooMany { max };
@@ -319,7 +319,7 @@ mod tests {
         assert_eq!(front(&|f| f.listen.clear()), Some(("listen", Problem::NoAddress)));
     }
 
-    /// A unix socket has no name, and some names no certificate can have.
+    /// A unix socket has no name, and no certificate can be for some names.
     #[test]
     fn what_is_verified_has_a_name() {
         let with = |tls: BackendTls, address: &str| {

@@ -1,11 +1,11 @@
-//! Why frontends and backends cannot work: which, which setting, and what is wrong with it.
+//! Why frontends and backends are invalid: which object, which setting, and what is wrong with it.
 
 use crate::routing::WEIGHT_MAX;
 use paceline_expr::CompileError;
 use paceline_types::limits;
 use std::fmt;
 
-/// What a wrong setting belongs to.
+/// The object of an invalid setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Of {
     /// A frontend.
@@ -26,9 +26,9 @@ pub enum Of {
 pub struct RoutingError {
     /// The frontend, backend or server.
     pub of: Of,
-    /// The setting, as people write it.
+    /// The setting, as in the configuration.
     pub field: &'static str,
-    /// Which entry of it, where it has several: a number from 1, or a name.
+    /// Its entry, if it has several: a number from 1, or a name.
     pub entry: Option<Box<str>>,
     /// What is wrong.
     pub problem: Problem,
@@ -37,51 +37,51 @@ pub struct RoutingError {
 /// What can be wrong with a setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Problem {
-    /// There are more than there may be.
+    /// There are too many.
     TooMany {
-        /// How many there may be.
+        /// The most that are allowed.
         max: usize,
     },
-    /// The name is empty or too long, or has blanks, control characters or a slash in it.
+    /// The name is empty or too long, or contains blanks, control characters or a slash.
     Name,
-    /// The name is empty or too long, or has blanks or control characters in it.
+    /// The name is empty or too long, or contains blanks or control characters.
     Word,
-    /// Another one has the same.
+    /// Another object has the same value.
     Duplicate,
     /// The name belongs to a door.
     Reserved,
-    /// Another frontend listens there.
+    /// Another frontend listens on this address.
     Listens {
         /// The address.
         address: Box<str>,
         /// The other frontend.
         other: Box<str>,
     },
-    /// It listens nowhere.
+    /// It has no address.
     NoAddress,
-    /// There is no such backend.
+    /// The backend does not exist.
     NoBackend {
         /// The name.
         backend: Box<str>,
-        /// The nearest name there is.
+        /// The most similar name that exists.
         near: Option<Box<str>>,
     },
     /// The expression does not compile.
     Expression(CompileError),
-    /// It must be at least 1, or longer than no time.
+    /// It must be at least 1, or longer than zero.
     Zero,
     /// It is more than [`WEIGHT_MAX`].
     Weight(u32),
     /// No certificate can be for this name.
     NoTlsName(Box<str>),
-    /// There is nothing that the certificate of this server could be verified against.
+    /// The certificate of this server cannot be verified, because there is no name for it.
     NothingToVerify {
         /// The server's name.
         server: Box<str>,
     },
-    /// It is more than may be.
+    /// It is above the maximum.
     MoreThan {
-        /// The most.
+        /// The maximum.
         max: u64,
     },
 }

@@ -1,10 +1,10 @@
-//! All servers at work: which are up, which requests hold a place at which, and which is next.
+//! The state of all servers: which are up, which requests hold a place at which, and which is next.
 //!
-//! Promises that no server is given more than its maximum, not by one, and that what was given is
-//! counted until it is given back, whatever edits happen in between: also against a server that takes the
-//! place of the one it was given, at the same address. A backend where a server has a
-//! maximum is *gated*: each request passes a counter before it gets a server, and [`Fleet::poll_limit`]
-//! says what the limit of that counter is, so that passing it means that there is room.
+//! Promises that no server is given more requests than its maximum, and that each request is counted until it gives
+//! its server back, whatever edits happen in between. It is counted even against a server that replaces its own at
+//! the same address. A backend with a server that has a maximum is *gated*: each request passes a counter before it
+//! gets a server, and [`Fleet::poll_limit`] returns the limit of that counter, so that a request that passes it finds
+//! room.
 
 use crate::backend::{Backend, Balance, Server};
 use crate::ghosts::{Ghost, Ghosts};
@@ -15,18 +15,18 @@ use paceline_types::{BackendId, ServerId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// All servers at work.
+/// The state of all servers.
 #[derive(Debug)]
 pub struct Fleet {
-    /// By number.
+    /// By id.
     groups: Vec<Group>,
-    /// The backend of each server, and its place there.
+    /// The backend of each server, and its index there.
     places: BTreeMap<ServerId, (BackendId, usize)>,
-    /// Requests whose server was deleted or put elsewhere.
+    /// Requests whose server was deleted or moved to another address.
     ghosts: Ghosts,
-    /// The last number of a site.
+    /// The last id of a site.
     sites: u32,
-    /// The last number of a gate.
+    /// The last id of a gate.
     gates: u32,
     /// Gated backends whose limit may have changed.
     stale: Vec<BackendId>,
@@ -40,20 +40,20 @@ struct Group {
     balance: Balance,
     slots: Vec<Slot>,
     turn: Turn,
-    /// The number of its gate; a backend that lost its gate and gets one again has a new one.
+    /// The id of its gate; a backend that lost its gate and gets one again has a new one.
     gate: Option<u32>,
-    /// How many that passed this gate have a server.
+    /// How many requests that passed this gate have a server.
     counted: u32,
 }
 
-/// That a request has a server; to be given back once.
+/// A request's place at a server; given back once.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a place at a server that is not given back is held for ever"]
 pub struct Seat {
-    /// The server, where it was when it was given.
+    /// The server, at the address that it had when it was given.
     site: Arc<Site>,
     backend: BackendId,
-    /// The gate that it passed.
+    /// The gate that the request passed.
     gate: Option<u32>,
 }
 
@@ -64,7 +64,7 @@ impl Seat {
         self.site.server
     }
 
-    /// The server and its address of then.
+    /// The server and its address at that time.
     #[must_use]
     pub const fn site(&self) -> &Arc<Site> {
         &self.site
@@ -77,28 +77,28 @@ impl Seat {
     }
 }
 
-/// What a backend has for one more request.
+/// The choice for one more request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     /// This server.
     Server(ServerId),
-    /// Servers, but no room at any.
+    /// There are usable servers, but none has room.
     Full,
     /// No server that is up and has a weight.
     None,
 }
 
-/// What a server has and is.
+/// The state of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerFigures {
     /// Whether it is up.
     pub up: bool,
-    /// How many requests have it.
+    /// How many requests it has.
     pub held: u32,
 }
 
 impl Fleet {
-    /// No servers yet. `seed` is for lots.
+    /// No servers yet. `seed` is the seed for random choices.
     #[must_use]
     pub fn new(seed: u128) -> Self {
         Self {
@@ -112,9 +112,9 @@ impl Fleet {
         }
     }
 
-    /// Uses new settings. Servers keep their requests and their state, by number, while they stay at their address. Servers
-    /// that are new or move are up, and count the requests that are still at their address. Backends that did not change are
-    /// compared and left alone.
+    /// Applies new settings. Servers keep their requests and their state, by id, while their address stays the same.
+    /// Servers that are new or moved are up, and count the requests that are still at their address. Backends that
+    /// did not change are compared and left alone.
     pub fn configure(&mut self, backends: &[Backend]) {
         let mut slots = BTreeMap::new();
         let mut turns = BTreeMap::new();
@@ -161,8 +161,8 @@ impl Fleet {
         self.groups.sort_by_key(|group| group.id);
     }
 
-    /// A server as it is set now; `old` is what it was, if it was there, and in which backend. `last_before` is the last
-    /// site that there was before the edit.
+    /// The slot of a server with its new settings. `old` is its previous slot and backend, if it existed.
+    /// `last_before` is the last site before the edit.
     fn slot_of(
         &mut self,
         server: &Server,
@@ -182,14 +182,14 @@ impl Fleet {
                 self.sites += 1;
                 let site =
                     Site { id: SiteId(self.sites), server: id, address: server.address.clone() };
-                // How it was elsewhere says nothing about here.
+                // Its state at another address says nothing about this one.
                 (Arc::new(site), 0, true)
             }
         };
         Slot { id, weight, max, up, site, fresh, held: fresh, credit }
     }
 
-    /// A server is not at its address any more; requests that have it still are.
+    /// A server is no longer at its address, but its requests are.
     fn leave_site(&mut self, backend: BackendId, slot: &Slot, last_before: SiteId) {
         if slot.fresh > 0 {
             let ghost = Ghost {
@@ -203,8 +203,8 @@ impl Fleet {
         }
     }
 
-    /// Counts ghosts against the servers of those backends that an edit changed: all but the first so
-    /// many. In the others nothing can have changed about that: no server came there.
+    /// Counts ghosts against the servers of the backends that an edit changed: all except the first `kept`. In the
+    /// others nothing can have changed: no server was added there.
     fn count_ghosts(&mut self, kept: usize) {
         if self.ghosts.is_empty() {
             return;
@@ -229,7 +229,7 @@ impl Fleet {
         }
     }
 
-    /// A server came up or went down. Whether that is news.
+    /// Sets whether a server is up. Returns whether that is a change.
     pub fn set_up(&mut self, id: ServerId, up: bool) -> bool {
         let Some((backend, place)) = self.places.get(&id).copied() else { return false };
         let Some(group) = group_mut(&mut self.groups, backend) else { return false };
@@ -247,7 +247,7 @@ impl Fleet {
         self.group(backend).is_some_and(|group| group.slots.iter().any(Slot::is_usable))
     }
 
-    /// The same but for those at these sites, which are in the order of their numbers.
+    /// The same, ignoring servers at the sites `except`, which are sorted by id.
     #[must_use]
     pub fn has_usable_but(&self, backend: BackendId, except: &[SiteId]) -> bool {
         let is_tried = |slot: &Slot| except.binary_search(&slot.site.id).is_ok();
@@ -255,25 +255,25 @@ impl Fleet {
         self.group(backend).is_some_and(|group| group.slots.iter().any(is_other))
     }
 
-    /// Whether the server is still there, at this address.
+    /// Whether the server still exists at this address.
     #[must_use]
     pub fn has(&self, site: &Site) -> bool {
         self.slot_at(site).is_some()
     }
 
-    /// Whether the server is still there, at this address, and up.
+    /// Whether the server still exists at this address and is up.
     #[must_use]
     pub fn is_up(&self, site: &Site) -> bool {
         self.slot_at(site).is_some_and(|slot| slot.up)
     }
 
-    /// Where a server is now.
+    /// The current site of a server.
     #[must_use]
     pub fn site(&self, server: ServerId) -> Option<&Arc<Site>> {
         self.slot(server).map(|slot| &slot.site)
     }
 
-    /// The server that is next, but for those at these sites, which are in the order of their numbers.
+    /// The next server, ignoring those at the sites `except`, which are sorted by id.
     pub fn choose(&mut self, backend: BackendId, except: &[SiteId]) -> Choice {
         match group_mut(&mut self.groups, backend) {
             Some(group) => group.choose(except, &mut self.lot),
@@ -288,7 +288,7 @@ impl Fleet {
         group.map_or(Choice::None, |mut group| group.choose(&[], &mut self.lot.clone()))
     }
 
-    /// A request gets a server, if that is there. `counted` says whether the request passed the gate and is
+    /// Gives a server to a request, if the server exists. `counted` says whether the request passed the gate and is
     /// counted there.
     pub fn take(&mut self, backend: BackendId, server: ServerId, counted: bool) -> Option<Seat> {
         let (of, place) = self.places.get(&server).copied()?;
@@ -307,7 +307,7 @@ impl Fleet {
         Some(seat)
     }
 
-    /// A request gives its server back.
+    /// Takes back the server of a request.
     pub fn give_back(&mut self, seat: Seat) {
         let Seat { site, backend, gate } = seat;
         let mut is_plain = false;
@@ -333,7 +333,7 @@ impl Fleet {
         }
     }
 
-    /// A request ends whose server is no more where it was.
+    /// A request ends whose server is no longer at its address.
     fn leave_ghost(&mut self, site: SiteId) {
         for server in self.ghosts.leave(site) {
             if let Some((of, place)) = self.places.get(&server).copied()
@@ -346,7 +346,7 @@ impl Fleet {
         }
     }
 
-    /// One less that passed this gate has a server.
+    /// One request fewer that passed this gate has a server.
     fn uncount(&mut self, backend: BackendId, gate: Option<u32>) {
         let group = group_mut(&mut self.groups, backend).filter(|group| group.gate == gate);
         if let Some(group) = group {
@@ -355,15 +355,15 @@ impl Fleet {
         }
     }
 
-    /// A gated backend whose limit may have changed, and what it is now: so many may have passed its
-    /// gate. With no server that is up it is the largest number, so that no request waits in vain.
+    /// A gated backend whose limit may have changed, and the new limit: how many requests may have passed its gate.
+    /// If no server is up, it is the largest number, so that no request waits in vain.
     pub fn poll_limit(&mut self) -> Option<(BackendId, u32)> {
         let backend = self.stale.pop()?;
         let limit = self.group(backend).map_or(u32::MAX, Group::limit);
         Some((backend, limit))
     }
 
-    /// What the server with this number has and is.
+    /// The state of the server with this id.
     #[must_use]
     pub fn server(&self, id: ServerId) -> Option<ServerFigures> {
         self.slot(id).map(|slot| ServerFigures { up: slot.up, held: slot.held })
@@ -375,7 +375,7 @@ impl Fleet {
         slots.map(|slot| (slot.id, ServerFigures { up: slot.up, held: slot.held }))
     }
 
-    /// The server of a site, unless it is elsewhere by now.
+    /// The server of a site, unless it is at another address now.
     fn slot_at(&self, site: &Site) -> Option<&Slot> {
         self.slot(site.server).filter(|slot| slot.site.id == site.id)
     }
@@ -397,7 +397,7 @@ fn group_mut(groups: &mut [Group], backend: BackendId) -> Option<&mut Group> {
 }
 
 impl Group {
-    /// Whether these settings are the ones that it has.
+    /// Whether it has exactly these settings.
     fn is_as(&self, backend: &Backend) -> bool {
         let is_as = |(slot, server): (&Slot, &Server)| {
             (slot.id, slot.weight, slot.max) == (server.id, server.weight, server.connections_max)
@@ -417,7 +417,7 @@ impl Group {
         }
     }
 
-    /// How many may have passed the gate: the requests that have a server, and one for each free place.
+    /// How many requests may have passed the gate: those that have a server, and one for each free place.
     fn limit(&self) -> u32 {
         let mut usable = self.slots.iter().filter(|slot| slot.is_usable()).peekable();
         if usable.peek().is_none() {

@@ -1,42 +1,42 @@
-//! A frontend as configured: where requests come in, and what is believed of them.
+//! The configuration of a frontend: where requests arrive, and what is trusted.
 
 use crate::address::{Address, Network};
 use paceline_types::Span;
 
-/// Where requests come in.
+/// An entry for requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frontend {
     /// Its name, one word.
     pub name: Box<str>,
-    /// Where it listens.
+    /// The addresses where it listens.
     pub listen: Vec<Address>,
-    /// The backend of requests that no line of `use_backend` takes; without one they are refused.
+    /// The backend for requests that match no line of `use_backend`; without one they are refused.
     pub backend: Option<Box<str>>,
-    /// Conditions in order, the first that holds names the backend.
+    /// Conditions in order; the first that holds selects the backend.
     pub use_backend: Vec<UseBackend>,
-    /// Certificates by the names in them; the first is for clients that name none of these. None at
-    /// all: no TLS.
+    /// Certificates by the names in them; the first is for clients that request none of these. Without any, there is
+    /// no TLS.
     pub certificates: Vec<Certificate>,
-    /// Whether HTTP/2 is spoken: chosen in the handshake of TLS, by its first bytes without TLS.
+    /// Whether HTTP/2 is supported: selected in the TLS handshake, or by its first bytes without TLS.
     pub http2: bool,
-    /// Whether each connection begins with a header of the PROXY protocol (version 1 or 2). Only
-    /// trusted peers may connect then.
+    /// Whether each connection begins with a header of the PROXY protocol (version 1 or 2). Then only trusted peers
+    /// may connect.
     pub proxy_protocol: bool,
-    /// Peers whose PROXY header and `X-Forwarded-For` are believed.
+    /// Peers whose PROXY header and `X-Forwarded-For` are trusted.
     pub trusted: Vec<Network>,
-    /// Where the attribute `user` comes from.
+    /// The source of the attribute `user`.
     pub user_from: Option<UserFrom>,
     /// Protocols that an `Upgrade` may ask for, lower case.
     pub upgrades: Vec<Box<str>>,
     /// The longest body of a request.
     pub body_bytes_max: Option<u64>,
-    /// How many connections it has at one time.
+    /// The most connections at one time.
     pub connections_max: u32,
-    /// What is waited for how long.
+    /// The timeouts.
     pub timeouts: FrontendTimeouts,
-    /// Bodies in place of the usual ones, by status.
+    /// Bodies that replace the default ones, by status.
     pub errors: Vec<ErrorBody>,
-    /// How requests are logged, if they are.
+    /// The format of the access log, if there is one.
     pub access_log: Option<LogFormat>,
     /// Expressions whose values are logged with each request, by name.
     pub log_values: Vec<(Box<str>, String)>,
@@ -60,7 +60,7 @@ pub struct Certificate {
     pub key: Box<str>,
 }
 
-/// Where the attribute `user` is read from. Neither proves the identity; that is up to what stands before the proxy.
+/// The source of the attribute `user`. Neither proves the identity; a component in front of the proxy must do that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UserFrom {
     /// The name in `Authorization: Basic`.
@@ -69,7 +69,7 @@ pub enum UserFrom {
     Bearer,
 }
 
-/// A body for answers with this status that the daemon makes itself.
+/// A body for responses with this status that the daemon itself generates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ErrorBody {
     /// The status.
@@ -78,27 +78,27 @@ pub struct ErrorBody {
     pub file: Box<str>,
 }
 
-/// How requests are logged.
+/// The format of the access log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
     /// One JSON object a line.
     Json,
-    /// The common log format, with what Paceline adds behind it.
+    /// The common log format, followed by Paceline's additions.
     Common,
 }
 
-/// What a frontend waits for, and how long.
+/// The timeouts of a frontend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrontendTimeouts {
-    /// For the whole head of a request, from its first byte (D2).
+    /// For the complete head of a request, from its first byte (D2).
     pub header: Span,
-    /// For the next piece of a body, either way (D2).
+    /// For the next piece of a body, in either direction (D2).
     pub body: Span,
-    /// For the next request of a connection.
+    /// For the next request on a connection.
     pub idle: Span,
-    /// In all queues together, for one request.
+    /// For one request in all queues together.
     pub queue: Option<Span>,
-    /// For the next byte, either way, once a connection was upgraded.
+    /// For the next byte, in either direction, after a connection was upgraded.
     pub tunnel: Span,
 }
 

@@ -1,10 +1,10 @@
-//! Requests at an address where the server that they were given is no more.
+//! Requests at an address where their server is no longer.
 //!
-//! A request that runs at a server goes on to use its address when an edit deletes the server or moves it to another
-//! address. So it counts there until it ends: against every server that comes to this address with that edit or later, in
-//! whatever backend, and against those that its own backend has there. Names are of no account: a server that comes may
-//! be the one that went, under another name. A server of another backend that was there already counts its own alone,
-//! as it did before.
+//! A request that runs at a server continues to use its address when an edit deletes the server or moves it to
+//! another address. So it counts there until it ends: against every server that is added at this address by that edit
+//! or later, in any backend, and against the servers that its own backend has there. Names do not matter: an added
+//! server may be the deleted one under another name. A server of another backend that was there already counts only
+//! its own requests, as before.
 
 use crate::site::{Site, SiteId};
 use paceline_types::{BackendId, ServerId};
@@ -14,11 +14,11 @@ use std::sync::Arc;
 /// Requests of one site: a server while it is at one address.
 #[derive(Debug)]
 pub(crate) struct Ghost {
-    /// How many requests there are.
+    /// The number of requests.
     pub held: u32,
     pub site: Arc<Site>,
     pub backend: BackendId,
-    /// The last site that there was before the edit that made it a ghost.
+    /// The last site before the edit that made it a ghost.
     pub last_before: SiteId,
     /// The servers that count them.
     pub counted_by: Vec<ServerId>,
@@ -32,7 +32,7 @@ impl Ghost {
     }
 }
 
-/// All of them, by the number of their site.
+/// All ghosts, by the id of their site.
 #[derive(Debug, Default)]
 pub(crate) struct Ghosts(BTreeMap<SiteId, Ghost>);
 
@@ -49,7 +49,7 @@ impl Ghosts {
         self.0.values_mut()
     }
 
-    /// A request of this site ends; the servers that counted it.
+    /// A request of this site ends; returns the servers that counted it.
     pub fn leave(&mut self, site: SiteId) -> Vec<ServerId> {
         let Some(ghost) = self.0.get_mut(&site) else { return vec![] };
         ghost.held = ghost.held.saturating_sub(1);

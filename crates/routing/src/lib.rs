@@ -1,11 +1,10 @@
-//! Routing: which backend a request goes to, and which of its servers.
+//! Routing: the backend of a request, and the server of that backend.
 //!
-//! This room owns the settings of frontends, backends and servers with their text forms
-//! ([`Frontend`], [`Backend`], [`Server`], [`Balance`], [`Address`]), their checks
-//! ([`Routing::check`], [`Switch::compile`]), the choice of a backend ([`Switch`]), and which requests hold what
-//! at which server and address ([`Fleet`], [`Site`]). Promises that every wrong setting is one error that says where, and
-//! that no server is given more than its maximum. Pure: it opens no socket, reads no clock, and draws
-//! no random number that it was not given the seed of.
+//! This room owns the settings of frontends, backends and servers with their text forms ([`Frontend`], [`Backend`],
+//! [`Server`], [`Balance`], [`Address`]), their checks ([`Routing::check`], [`Switch::compile`]), the choice of a
+//! backend ([`Switch`]), and which requests hold which server and address ([`Fleet`], [`Site`]). Promises that every
+//! invalid setting is one error with its place, and that no server is given more than its maximum. Pure: it opens no
+//! socket, reads no clock, and its random numbers depend only on a given seed.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod address;

@@ -1,6 +1,6 @@
-//! Lots: numbers that clients cannot foresee, the same on every run with the same seed.
+//! Random numbers that clients cannot predict, the same on every run with the same seed.
 
-/// A sequence of lots (SplitMix64).
+/// A sequence of random numbers (SplitMix64).
 #[derive(Clone, Debug)]
 pub(crate) struct Lot(u64);
 

@@ -1,7 +1,7 @@
-//! One server of several: in turn, by load, or by lot.
+//! The choice of one server: in turn, by load, or at random.
 //!
-//! Only servers that are up, have a weight and have room are looked at; one walk over all of a
-//! backend's servers finds one.
+//! Only servers that are up, have a weight and have room are considered; one walk over all servers of a backend finds
+//! one.
 
 use crate::backend::Balance;
 use crate::lot::Lot;
@@ -9,20 +9,20 @@ use crate::site::{Site, SiteId};
 use paceline_types::ServerId;
 use std::sync::Arc;
 
-/// A server as the choice sees it.
+/// The state of a server for the choice.
 #[derive(Clone, Debug)]
 pub(crate) struct Slot {
     pub id: ServerId,
     pub weight: u32,
     pub max: Option<u32>,
     pub up: bool,
-    /// Where it is.
+    /// Its site.
     pub site: Arc<Site>,
-    /// Requests that were given it since it is there.
+    /// Requests that were given the server at this site.
     pub fresh: u32,
     /// All requests that count against it: these, and ghosts.
     pub held: u32,
-    /// How far it is ahead of its share, in turn.
+    /// How far it is behind its share, for round robin.
     pub credit: i64,
 }
 
@@ -36,26 +36,26 @@ impl Slot {
         self.max.is_none_or(|max| self.held < max)
     }
 
-    /// How many more it may have.
+    /// How many more requests it may have.
     pub fn room(&self) -> u32 {
         self.max.map_or(u32::MAX, |max| max.saturating_sub(self.held))
     }
 
-    /// Whether it would have less to do for its weight than the other, each with one more.
+    /// Whether it would have a lower load for its weight than the other, each with one more request.
     fn is_freer_than(&self, other: &Self) -> bool {
         let load = |held: u32, weight: u32| (u64::from(held) + 1) * u64::from(weight);
         load(self.held, other.weight) < load(other.held, self.weight)
     }
 }
 
-/// What the choices of one backend remember.
+/// The state between the choices of one backend.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Turn {
     /// Where the next search among equals begins.
     first: usize,
 }
 
-/// The place of the server that is next, if one can be; none at `except`, which are in order.
+/// The index of the next server, if there is one; ignores those at the sites `except`, which are sorted.
 pub(crate) fn pick(
     balance: Balance,
     slots: &mut [Slot],
@@ -72,7 +72,7 @@ pub(crate) fn pick(
     }
 }
 
-/// Each gets its weight added to its credit; the highest is taken and pays all of it back.
+/// Adds its weight to the credit of each server; the highest is chosen and pays the total of the weights.
 fn in_turn(slots: &mut [Slot], can: impl Fn(&Slot) -> bool) -> Option<usize> {
     let (mut best, mut total) = (None::<(i64, usize)>, 0);
     for (place, slot) in slots.iter_mut().enumerate() {
@@ -90,7 +90,7 @@ fn in_turn(slots: &mut [Slot], can: impl Fn(&Slot) -> bool) -> Option<usize> {
     Some(place)
 }
 
-/// The one with the least to do; of equals the first behind the last one taken.
+/// The server with the lowest load; of equals, the first after the last one chosen.
 fn least(slots: &[Slot], turn: &mut Turn, can: impl Fn(&Slot) -> bool) -> Option<usize> {
     let first = if turn.first < slots.len() { turn.first } else { 0 };
     let (before, behind) = slots.split_at(first);
@@ -106,7 +106,8 @@ fn least(slots: &[Slot], turn: &mut Turn, can: impl Fn(&Slot) -> bool) -> Option
     Some(place)
 }
 
-/// Two are drawn; the one with less to do is taken, the first of equals. Of one, nothing is drawn.
+/// Draws two servers and chooses the one with the lower load, the first of equals. If there is only one, nothing is
+/// drawn.
 fn by_lot(slots: &[Slot], lot: &mut Lot, can: impl Fn(&Slot) -> bool) -> Option<usize> {
     let count = slots.iter().filter(|slot| can(slot)).count();
     let nth = |nth: usize| slots.iter().enumerate().filter(|(_, slot)| can(slot)).nth(nth);

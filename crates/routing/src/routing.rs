@@ -1,4 +1,4 @@
-//! The settings of all frontends and backends together, found by name and by number.
+//! The settings of all frontends and backends together, found by name and by id.
 
 use crate::address::Address;
 use crate::backend::{Backend, Server};
@@ -7,31 +7,31 @@ use crate::frontend::Frontend;
 use paceline_types::{BackendId, ServerId};
 use std::collections::BTreeMap;
 
-/// Frontends in one configuration.
+/// The most frontends in one configuration.
 pub const FRONTENDS_MAX: usize = 1_000;
 
-/// Backends in one configuration.
+/// The most backends in one configuration.
 pub const BACKENDS_MAX: usize = 10_000;
 
-/// Servers of one backend: each request looks at all of them.
+/// The most servers of one backend: each request looks at all of them.
 pub const SERVERS_MAX: usize = 1_000;
 
-/// Lines of `use_backend` of one frontend.
+/// The most lines of `use_backend` of one frontend.
 pub const LINES_MAX: usize = 1_000;
 
-/// Values that one frontend logs.
+/// The most values that one frontend logs.
 pub const VALUES_MAX: usize = 64;
 
-/// Addresses of one frontend.
+/// The most addresses of one frontend.
 pub const LISTEN_MAX: usize = 64;
 
 /// The highest weight of a server.
 pub const WEIGHT_MAX: u32 = 256;
 
-/// Names of doors that are frontends of their own.
+/// Names of doors that are frontends themselves.
 pub const RESERVED: [&str; 3] = ["api", "sql", "ovsdb"];
 
-/// All frontends and backends, checked but for expressions.
+/// All frontends and backends, checked except for expressions.
 #[derive(Clone, Debug, Default)]
 pub struct Routing {
     frontends: Vec<Frontend>,
@@ -55,7 +55,7 @@ impl Routing {
     ///
     /// # Errors
     ///
-    /// The first thing that is wrong, and where.
+    /// The first error, and its place.
     pub fn check(frontends: Vec<Frontend>, backends: Vec<Backend>) -> Result<Self, RoutingError> {
         crate::check::check(&frontends, &backends)?;
         let mut routing = Self { frontends, backends, ..Self::default() };
@@ -90,8 +90,8 @@ impl Routing {
         self.frontends.iter().find(|frontend| *frontend.name == *name)
     }
 
-    /// The frontend that listens at this address, as it was written. No frontend does at port 0, which is another
-    /// port for each frontend.
+    /// The frontend that listens on this address, as it is configured. `None` for port 0, which is another port for
+    /// each frontend.
     #[must_use]
     pub fn frontend_at(&self, address: &Address) -> Option<&Frontend> {
         let mut frontends = self.frontends.iter().filter(|_| !address.is_any_port());
@@ -104,13 +104,13 @@ impl Routing {
         self.by_name.get(name).and_then(|index| self.backends.get(*index))
     }
 
-    /// The backend with this number.
+    /// The backend with this id.
     #[must_use]
     pub fn backend_by_id(&self, id: BackendId) -> Option<&Backend> {
         self.by_id.get(&id).and_then(|index| self.backends.get(*index))
     }
 
-    /// The server with this number, and its backend.
+    /// The server with this id, and its backend.
     #[must_use]
     pub fn server(&self, id: ServerId) -> Option<(&Backend, &Server)> {
         let place = self.servers.get(&id)?;
@@ -118,7 +118,7 @@ impl Routing {
         Some((backend, backend.servers.get(place.server)?))
     }
 
-    /// The name of the server with this number, as `BACKEND/NAME`.
+    /// The name of the server with this id, as `BACKEND/NAME`.
     #[must_use]
     pub fn server_name(&self, id: ServerId) -> Option<&str> {
         self.servers.get(&id).map(|place| &*place.name)

@@ -1,8 +1,7 @@
-//! Which backend a request goes to: the lines of its frontend, compiled.
+//! The choice of a request's backend: the compiled lines of its frontend.
 //!
-//! Lines that read no counter can be decided before the engine's lock is taken: [`Switch::begin`] finds
-//! the first such line that holds, and says whether a line before it reads counters, which
-//! [`Switch::end`] then looks at.
+//! Lines that read no counter can be decided before the engine's lock is taken: [`Switch::begin`] finds the first
+//! such line that holds, and reports whether an earlier line reads counters, which [`Switch::end`] then evaluates.
 
 use crate::error::{Of, Problem, RoutingError};
 use crate::routing::Routing;
@@ -23,14 +22,14 @@ struct Lines {
     values: Vec<(Box<str>, Expr)>,
 }
 
-/// What the lines of a frontend say.
+/// The result of the lines of a frontend.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Chosen {
     /// The backend, if there is one.
     pub backend: Option<BackendId>,
     /// How many lines failed.
     pub errors: u32,
-    /// How many lines from the first on may still say otherwise, because some of them read counters.
+    /// How many lines, from the first on, may still change the result, because some of them read counters.
     pub open: usize,
 }
 
@@ -39,7 +38,7 @@ impl Switch {
     ///
     /// # Errors
     ///
-    /// When one does not compile: which, and where in it.
+    /// When one does not compile: which, and the place in it.
     pub fn compile(routing: &Routing, scope: &dyn Scope) -> Result<Self, RoutingError> {
         let mut switch = Self::default();
         for frontend in routing.frontends() {
@@ -69,7 +68,7 @@ impl Switch {
         Ok(switch)
     }
 
-    /// What the lines say that read no counter; none if there is no such frontend.
+    /// The result of the lines that read no counter; `None` if the frontend does not exist.
     pub fn begin(&self, frontend: &str, input: &impl Input) -> Option<Chosen> {
         if self.frontends.is_empty() {
             return None;
@@ -91,7 +90,7 @@ impl Switch {
         Some(chosen)
     }
 
-    /// Looks at the lines that [`Switch::begin`] left open; the first that holds is taken.
+    /// Evaluates the lines that [`Switch::begin`] left open; the first that holds is chosen.
     pub fn end(&self, frontend: &str, mut chosen: Chosen, input: &impl Input) -> Chosen {
         let lines = self.frontends.get(frontend).map_or(&[][..], |lines| &lines.lines);
         let open = lines.iter().take(std::mem::take(&mut chosen.open));
@@ -112,7 +111,7 @@ impl Switch {
         self.frontends.get(frontend).is_some_and(|lines| !lines.values.is_empty())
     }
 
-    /// The values that a frontend logs, by name; a value that fails is none.
+    /// The values that a frontend logs, by name; `None` for a value that fails.
     pub fn values(&self, frontend: &str, input: &impl Input) -> Vec<(Box<str>, Option<String>)> {
         let values = self.frontends.get(frontend).map_or(&[][..], |lines| &lines.values);
         let value = |expr: &Expr| expr.key(input).ok().map(std::borrow::Cow::into_owned);
@@ -128,7 +127,7 @@ impl Switch {
     }
 }
 
-/// A request before its backend is known: it has none, whatever its sender says.
+/// The input of a request before its backend is known: it has none, whatever its sender says.
 #[derive(Debug)]
 pub struct Unrouted<'a, I>(pub &'a I);
 

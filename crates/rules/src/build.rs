@@ -1,7 +1,7 @@
 //! From steps to a [`Program`]: the last stage of compiling a pattern.
 //!
-//! Owns finding out which positions follow which and which take what, and the choice of the quickest
-//! form for both. Refuses what would take too much time here or when it runs.
+//! Owns the computation of which positions follow which and which characters they take, and the choice of the fastest
+//! form for both. Refuses patterns that would take too much time here or when they run.
 
 use crate::classes::CharClass;
 use crate::error::Fault;
@@ -14,22 +14,22 @@ use regex_syntax::hir::Look;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What looking a character up in a large class costs, in words.
+/// The cost, in words, of looking a character up in a large class.
 const CLASS_WORK: usize = 8;
 
-/// What keeping those that take a character costs, for each word.
+/// The cost, for each word, of keeping the positions that take a character.
 const SCAN_WORK: usize = 2;
 
-/// What a jump costs beside its words.
+/// The cost of a jump in addition to its words.
 const JUMP_WORK: usize = 4;
 
-/// Steps that may be visited, and positions listed, to find out what follows what.
+/// The most steps visited and positions listed to find out which positions follow which.
 const VISITS_MAX: usize = 1 << 18;
 
-/// Most distances that are shifted by.
+/// The most distances to shift by.
 const SHIFTS_MAX: usize = 8;
 
-/// Where more positions follow one they are left together, because others have the same.
+/// If more positions than this follow a position, they stay together, because other positions have the same followers.
 const SHIFTING_MAX: usize = 8;
 
 /// The program of these steps, of which the last one is the match.
@@ -66,7 +66,7 @@ struct Builder<'s> {
     steps: &'s [Step],
     /// The step of each position.
     positions: Vec<u32>,
-    /// The position of each step that is one.
+    /// The position of each step that has one.
     numbers: Vec<u32>,
     words: usize,
     rows: Vec<u64>,
@@ -74,24 +74,24 @@ struct Builder<'s> {
     jumps: Vec<Mask>,
     lands: Vec<Mask>,
     landings: Vec<u16>,
-    /// How often followers are looked for at one place of a text.
+    /// How often followers are computed at one place of a text.
     rounds: usize,
     /// Steps that may still be visited.
     visits_left: usize,
 }
 
-/// How one gets from positions to those that follow.
+/// The moves from positions to the positions that follow.
 #[derive(Default)]
 struct Moves {
     shifts: Vec<u8>,
     /// Positions with the index of a shift.
     shifted: Vec<(usize, usize)>,
-    /// From where, by whereto.
+    /// Sources, by targets.
     jumps: BTreeMap<Vec<u32>, Vec<u32>>,
 }
 
 impl Moves {
-    /// What they cost, in words.
+    /// Their cost, in words.
     fn work(&self, words: usize) -> usize {
         let jumps = self
             .jumps
@@ -141,7 +141,7 @@ impl<'s> Builder<'s> {
         })
     }
 
-    /// Words that one character of a text costs at most.
+    /// The most words that one character of a text costs.
     fn work(&self, takers: &TakerRows) -> usize {
         let jumps = self.landings.len() - 1;
         let masks = self.jumps.len() + self.lands.len();
@@ -153,7 +153,7 @@ impl<'s> Builder<'s> {
         self.rows[row * self.words + position / 64] |= 1 << (position % 64);
     }
 
-    /// A new row of these positions.
+    /// Adds a row of these positions.
     fn add_row(&mut self, row: &[u64]) -> u16 {
         self.rows.extend_from_slice(row);
         (self.rows.len() / self.words - 1) as u16
@@ -164,7 +164,7 @@ impl<'s> Builder<'s> {
         let mut initial = vec![];
         self.reach(0, 1, &mut stamps, &mut initial)?;
         initial.iter().for_each(|first| self.insert(INITIAL, *first as usize));
-        // Positions that go on at the same step share what they reach.
+        // Positions that continue at the same step share the positions that they reach.
         let (mut lists, mut places) = (vec![], vec![None; self.steps.len()]);
         let mut goes_on = vec![];
         for position in 0..self.positions.len() as u32 - 1 {
@@ -184,9 +184,9 @@ impl<'s> Builder<'s> {
         self.add_jumps(&followers)
     }
 
-    /// Finds how often in a row conditions can follow each other at one place.
+    /// Computes how many conditions can follow each other at one place.
     fn count_rounds(&mut self, followers: &[&[u32]]) {
-        // The ends of a text are met once, whatever is between them.
+        // Each end of a text is met once, whatever is between them.
         let is_look = |p: usize| match self.steps[self.positions[p] as usize] {
             Step::Look(look) => !matches!(look, Look::Start | Look::End),
             _ => false,
@@ -204,11 +204,11 @@ impl<'s> Builder<'s> {
             longest = longest.max(length + 1);
             looks += 1;
         }
-        // On a circle each condition may be followed in a round of its own.
+        // On a cycle, each condition may be followed in a round of its own.
         self.rounds = 1 + if is_cyclic { looks } else { longest };
     }
 
-    /// Chooses the distances to shift by, of all that occur often, so that running costs least.
+    /// Chooses the distances to shift by, among the most frequent ones, so that running costs least.
     fn add_jumps(&mut self, followers: &[&[u32]]) -> Result<(), Fault> {
         let mut counts = [0; 64];
         for (position, followers) in followers.iter().enumerate() {
@@ -246,7 +246,7 @@ impl<'s> Builder<'s> {
         Ok(())
     }
 
-    /// The jumps that are left beside these shifts.
+    /// The jumps that remain with these shifts.
     fn jumps_beside(&mut self, shifts: &[u8], followers: &[&[u32]]) -> Result<Moves, Fault> {
         let mut moves = Moves { shifts: shifts.to_vec(), ..Moves::default() };
         for (position, followers) in followers.iter().enumerate() {
@@ -256,7 +256,7 @@ impl<'s> Builder<'s> {
                 let distance = follower.wrapping_sub(position as u32);
                 shifts.iter().position(|shift| u32::from(*shift) == distance)
             };
-            // Where many positions follow they stay together, because others have the same.
+            // If many positions follow, they stay together, because other positions have the same followers.
             let shifting = followers.len() <= SHIFTING_MAX;
             let mut rest = vec![];
             for follower in *followers {
@@ -273,7 +273,7 @@ impl<'s> Builder<'s> {
     }
 
     fn after_jumps(&self, mut step: u32) -> u32 {
-        // A jump goes forward, or back to a split, so this ends.
+        // A jump leads forward, or back to a split, so this terminates.
         while let Step::Jump(to) = &self.steps[step as usize] {
             step = *to;
         }

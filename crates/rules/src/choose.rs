@@ -1,8 +1,8 @@
-//! By which of its criteria each rule is found.
+//! The choice of the criterion by which each rule is found.
 //!
-//! Owns a guess, never a meaning: any choice gives the same answers, a good one gives fewer
-//! candidates. What many rules ask for (`select`) is taken to be common in requests too; long texts
-//! are rarer than short ones, whole values rarer than parts.
+//! Owns a heuristic that never affects the result: any choice gives the same answers, a good one gives fewer
+//! candidates. Texts that many rules contain (`select`) are assumed to be common in requests too. Long texts are
+//! rarer than short ones, and whole values rarer than parts.
 
 use crate::fold::Fold;
 use crate::pattern::{Compiled, Key};
@@ -25,7 +25,7 @@ pub(crate) struct Offer {
     pub(crate) compiled: Compiled,
 }
 
-/// Chooses for each rule; `rules` are the rules with their criteria that do not always match.
+/// Chooses for each rule; `rules` are the rules with the criteria that do not always match.
 pub(crate) fn choose(mut rules: Vec<(u32, Vec<Offer>)>, fold: &Fold) -> Vec<Choice> {
     for offer in rules.iter_mut().flat_map(|(_, offers)| offers) {
         offer.compiled.keys.iter_mut().for_each(|key| finish(key, fold));
@@ -72,7 +72,7 @@ fn texts(key: &Key) -> impl Iterator<Item = &str> {
     whole.into_iter().chain(literals).map(String::as_str)
 }
 
-/// How often a key is expected to find its rule in vain, and what looking for it costs.
+/// How often a key is expected to find its rule in vain, and the cost of looking it up.
 fn load(attribute: u32, key: &Key, common: &BTreeMap<(u32, &str), u32>) -> u64 {
     const EXPRESSION: u64 = 1 << 40;
     match key {

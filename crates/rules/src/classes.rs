@@ -1,8 +1,7 @@
 //! Sets of characters, shared by all patterns of a list.
 //!
-//! Owns the large classes such as `\w`, each kept once however many patterns name it, and the count
-//! of what the compiled patterns of a list take. That is why ten thousand patterns take a few
-//! megabytes.
+//! Owns the large classes such as `\w`, each stored once however many patterns name it, and the size of the compiled
+//! patterns of a list. That is why ten thousand patterns take a few megabytes.
 
 use regex_syntax::hir::Class;
 use std::collections::BTreeMap;
@@ -16,17 +15,17 @@ pub(crate) struct CharClass {
 }
 
 impl CharClass {
-    /// The ASCII characters in it, a bit each.
+    /// The ASCII characters in it, one bit each.
     pub(crate) fn ascii(&self) -> u128 {
         self.ascii
     }
 
-    /// Whether it has every character beyond ASCII.
+    /// Whether it contains every character beyond ASCII.
     pub(crate) fn has_all_beyond(&self) -> bool {
         self.ranges.last().is_some_and(|(start, end)| *start <= '\u{80}' && *end == char::MAX)
     }
 
-    /// The characters beyond ASCII, if they are at most so many.
+    /// The characters beyond ASCII, if there are at most `max`.
     pub(crate) fn few_beyond(&self, max: usize) -> Option<impl Iterator<Item = char>> {
         let first = self.ranges.partition_point(|(_, end)| end.is_ascii());
         let beyond = self.ranges[first..].iter().map(|(start, end)| (*start.max(&'\u{80}'), *end));
@@ -52,12 +51,12 @@ pub(crate) struct Classes {
 }
 
 impl Classes {
-    /// Bytes of all that was counted so far.
+    /// Bytes of everything counted so far.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Counts what belongs to the compiled list.
+    /// Counts memory of the compiled list.
     pub(crate) fn count(&mut self, bytes: usize) {
         self.bytes += bytes;
     }
@@ -67,14 +66,14 @@ impl Classes {
             Class::Unicode(class) => {
                 self.share_ranges(class.ranges().iter().map(|r| (r.start(), r.end())))
             }
-            // The parser keeps to UTF-8, so bytes are ASCII.
+            // The parser guarantees UTF-8, so bytes are ASCII.
             Class::Bytes(class) => {
                 self.share_ranges(class.ranges().iter().map(|r| (r.start().into(), r.end().into())))
             }
         }
     }
 
-    /// The class of these ranges, which are in order and apart from each other.
+    /// The class of these ranges, which are sorted and disjoint.
     pub(crate) fn share_ranges(
         &mut self,
         ranges: impl Iterator<Item = (char, char)> + Clone,

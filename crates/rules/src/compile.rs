@@ -1,8 +1,8 @@
 //! From a list of rules to a [`Ruleset`].
 //!
-//! Owns the checks and the order of work: every rule is checked, disabled or not; enabled ones get a
-//! matcher; then keys are chosen and indexes built. Equal patterns and equal conditions are compiled
-//! once. Never changes an earlier ruleset.
+//! Owns the checks and the order of work: every rule is checked, disabled or not; enabled rules get a matcher; then
+//! keys are chosen and indexes built. Equal patterns and equal conditions are compiled once. Never changes an earlier
+//! ruleset.
 
 use crate::choose::{self, Choice, Offer};
 use crate::classes::Classes;
@@ -18,14 +18,14 @@ use paceline_expr::{Expr, Kind, Scope};
 use paceline_types::{Name, Priority, limits};
 use std::collections::BTreeMap;
 
-/// Most bytes that the patterns of one list may take when compiled (promise R3). The sets of
-/// expressions, and the memory for looking up, have their own bounds.
+/// The most bytes that the compiled patterns of one list may take (promise R3). The sets of expressions, and the
+/// memory for look-ups, have their own bounds.
 pub(crate) const LIST_BYTES_MAX: usize = 256 << 20;
 
-/// How often the text of a criterion is kept: in its rule, as a pattern, and as a key.
+/// How many copies of a criterion's text are kept: in its rule, as a pattern, and as a key.
 const TEXT_COPIES: usize = 4;
 
-/// What one byte of a literal may take in the automaton.
+/// The most bytes that one byte of a literal takes in the automaton.
 const LITERAL_BYTE_COST: usize = 32;
 
 /// Compiles a list whose patterns take at most `bytes_max`.
@@ -68,7 +68,7 @@ struct Compiler<'r> {
     matchers: Vec<Option<Matcher>>,
     offers: Vec<(u32, Vec<Offer>)>,
     always: Vec<u32>,
-    /// A rule that matches everything and stops was added: no later one is ever reached.
+    /// Whether a rule was added that matches everything and stops: no later rule is ever reached.
     closed: bool,
 }
 
@@ -213,7 +213,7 @@ impl<'r> Compiler<'r> {
     }
 }
 
-/// The priorities whose decimal text matches; so deciding needs no text.
+/// The priorities whose decimal text matches, so that deciding needs no text.
 fn bits(pattern: &Pattern) -> Bits {
     let mut bits = Bits::default();
     for number in -127..=127 {

@@ -1,8 +1,8 @@
 //! How often each rule was evaluated, matched, and failed.
 //!
-//! Owns plain numbers. Recording costs as much as rules matched, not as many as there are: only
-//! where each request stopped is counted, and evaluations are summed up when read. Disabled rules
-//! are not evaluated.
+//! Owns plain numbers. The cost of recording depends on the rules that matched, not on the length of the list: only
+//! the rule where each request stopped is counted, and evaluations are summed up when read. Disabled rules are not
+//! evaluated.
 
 use crate::decide::Decision;
 use crate::rule::Rule;
@@ -11,7 +11,7 @@ use crate::ruleset::Ruleset;
 /// Counts of all rules of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Requests that stopped at each rule; the last one is for those that stopped nowhere.
+    /// Requests that stopped at each rule; the last entry counts the requests that stopped nowhere.
     stopped_at: Vec<u64>,
     rules: Vec<RuleCounts>,
     enabled: Vec<bool>,
@@ -71,15 +71,15 @@ impl Counts {
         counts
     }
 
-    /// Counts for `new`, in which every rule that is also in `old`, with the same number, criteria,
-    /// condition and result, goes on from where it was; its flags may differ.
+    /// Counts for `new`. A rule that is also in `old`, with the same number, criteria and condition, keeps its counts;
+    /// its result and its flags may differ.
     #[must_use]
     pub fn carry_over(&self, old: &Ruleset, new: &Ruleset) -> Self {
         let mut counts = Self::new(new.rules());
         let before = self.read();
         for (index, rule) in new.rules().iter().enumerate() {
             if let Ok(at) = old.rules().binary_search_by_key(&rule.number, |rule| rule.number)
-                && old.rules()[at].same_but_flags(rule)
+                && old.rules()[at].matches_the_same(rule)
             {
                 counts.rules[index] = before[at];
             }

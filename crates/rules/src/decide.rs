@@ -1,25 +1,24 @@
-//! The second half of classifying: conditions that read counters or the priority so far, actions,
-//! and where the list stops.
+//! The second half of classification: conditions that read counters or the current priority, actions, and where the
+//! list stops.
 //!
-//! Owns the meaning of the ten results (seed 000). A request starts at priority 0. Raising and
-//! lowering saturate. Rejecting keeps the priority so far, which later rules still see; a later `set`
-//! takes the rejection back, raising and lowering do not. A condition that fails to evaluate
-//! counts as no match and is reported.
+//! Owns the meaning of the ten results (seed 000). A request starts at priority 0. Raising and lowering saturate.
+//! Rejecting keeps the current priority, which later rules still see. A later `set` undoes the rejection; raising and
+//! lowering do not. A condition that fails to evaluate counts as no match and is reported.
 
 use crate::rule::{Action, Then};
 use crate::ruleset::{Candidates, Matcher, Ruleset};
 use paceline_expr::{Counter, EvalError, Input};
 use paceline_types::{Name, Priority};
 
-/// What the rules say of a request.
+/// The result of the rules for a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
     /// The result.
     pub verdict: Verdict,
     /// Indexes of the rules that matched, in order.
     pub matched: Vec<u32>,
-    /// Index of the rule that stopped, the number of rules if none did: the rules up to it, and
-    /// itself, were evaluated if they are enabled.
+    /// The index of the rule that stopped, or the number of rules if none did. The rules up to and including it were
+    /// evaluated if they are enabled.
     pub stopped_at: usize,
     /// Indexes of the rules whose condition could not be evaluated.
     pub errors: Vec<u32>,
@@ -28,20 +27,30 @@ pub struct Decision {
 /// A priority or a rejection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The request goes on with this priority.
+    /// The request continues with this priority.
     Priority(Priority),
-    /// The request is turned away.
+    /// The request is rejected.
     Rejected {
-        /// The number of the rule that rejected it last.
+        /// The number of the rule that last rejected it.
         rule: u32,
     },
 }
 
 impl Ruleset {
-    /// Decides on a request, given its candidates from this same ruleset. The priority that
-    /// conditions see is that of the rules so far; the input's own is not looked at.
+    /// Decides on a request, given its candidates from this same ruleset. Conditions see the priority given by the
+    /// rules so far; the priority of `input` is ignored.
     #[must_use]
     pub fn decide(&self, candidates: &Candidates, input: &impl Input) -> Decision {
+        self.visit_all(candidates, input, |_, _, _| ())
+    }
+
+    /// The same; `seen` learns of each rule that is tried.
+    pub(crate) fn visit_all(
+        &self,
+        candidates: &Candidates,
+        input: &impl Input,
+        mut seen: impl FnMut(&Walk<'_>, u32, Result<(), Miss>),
+    ) -> Decision {
         let mut walk = Walk::new(self);
         let (mut matching, mut always) = (&candidates.rules[..], self.always());
         loop {
@@ -54,7 +63,10 @@ impl Ruleset {
             };
             let Some(matcher) = self.matcher(rule) else { continue };
             let settled = matcher.settled.then(|| candidates.settled(rule));
-            if walk.visit(rule, matcher, settled, input).is_ok() && matcher.then == Then::Stop {
+            let visited = walk.visit(rule, matcher, settled, input);
+            let stops = visited.is_ok() && matcher.then == Then::Stop;
+            seen(&walk, rule, visited);
+            if stops {
                 walk.decision.stopped_at = rule as usize;
                 break;
             }
@@ -68,7 +80,7 @@ fn take<'l>(first: &u32, rest: &'l [u32], list: &mut &'l [u32]) -> u32 {
     *first
 }
 
-/// Why a rule whose patterns on attributes match does not match all the same.
+/// Why a rule does not match although its patterns on attributes do.
 pub(crate) enum Miss {
     /// A criterion on the priority, with its index.
     Criterion(usize),
@@ -78,7 +90,7 @@ pub(crate) enum Miss {
     Error(EvalError),
 }
 
-/// A request on its way through the list.
+/// The state of a request on its way through the list.
 pub(crate) struct Walk<'r> {
     ruleset: &'r Ruleset,
     pub(crate) priority: Priority,
@@ -94,8 +106,8 @@ impl<'r> Walk<'r> {
         Self { ruleset, priority: Priority::START, rejected: None, decision }
     }
 
-    /// Tries a rule whose patterns on attributes match, and does what it says if it matches. Its
-    /// condition is not evaluated if what it says is `settled`.
+    /// Tries a rule whose patterns on attributes match, and applies its action if it matches. If its condition was
+    /// already evaluated, `settled` is the result.
     pub(crate) fn visit(
         &mut self,
         rule: u32,
@@ -103,9 +115,8 @@ impl<'r> Walk<'r> {
         settled: Option<Result<bool, EvalError>>,
         input: &impl Input,
     ) -> Result<(), Miss> {
-        let fails = matcher.priority.iter().find(|(_, bits)| !bits.contains(self.priority));
-        if let Some((at, _)) = fails {
-            return Err(Miss::Criterion(*at));
+        if let Some(at) = self.failing_priority(matcher) {
+            return Err(Miss::Criterion(at));
         }
         if let Some(when) = matcher.when {
             let input = SoFar { input, priority: self.priority };
@@ -123,7 +134,13 @@ impl<'r> Walk<'r> {
         Ok(())
     }
 
-    fn act(&mut self, rule: u32, action: Action) {
+    /// The index of a criterion on the priority so far that does not match.
+    pub(crate) fn failing_priority(&self, matcher: &Matcher) -> Option<usize> {
+        let fails = matcher.priority.iter().find(|(_, bits)| !bits.contains(self.priority));
+        fails.map(|(at, _)| *at)
+    }
+
+    pub(crate) fn act(&mut self, rule: u32, action: Action) {
         match action {
             Action::Nothing => {}
             Action::Set(priority) => {
@@ -150,7 +167,7 @@ impl<'r> Walk<'r> {
     }
 }
 
-/// The request as a rule sees it: with the priority that the rules before gave it.
+/// A request as a rule sees it: with the priority that the previous rules gave it.
 struct SoFar<'i, I> {
     input: &'i I,
     priority: Priority,

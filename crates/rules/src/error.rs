@@ -1,4 +1,4 @@
-//! Why a list of rules cannot be compiled: which rule, which part of it, where, and what is wrong.
+//! Why a list of rules cannot be compiled: the rule, the part of it, the place, and the error.
 
 use crate::program::POSITIONS_MAX;
 use crate::rule::{CRITERIA_MAX, STEP_MAX};
@@ -6,7 +6,7 @@ use paceline_expr::CompileError;
 use paceline_types::limits;
 use std::fmt;
 
-/// Why a list of rules was not compiled; nothing was changed.
+/// Why a list of rules was not compiled. Nothing was changed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CompileRuleError {
     /// The number of the rule.
@@ -22,7 +22,7 @@ pub struct CompileRuleError {
 pub enum Part {
     /// The rule as a whole.
     Whole,
-    /// The criterion with this index, counted from 0 (shown counted from 1).
+    /// The criterion with this index, counted from 0 (displayed counted from 1).
     Criterion(usize),
     /// The condition.
     When,
@@ -35,7 +35,7 @@ pub enum Part {
 pub enum Fault {
     /// The list has more than [`limits::RULES_MAX`] rules.
     TooManyRules,
-    /// The number is not higher than that of the rule before.
+    /// The number is not higher than that of the previous rule.
     Order,
     /// The rule has more than [`CRITERIA_MAX`] criteria.
     TooManyCriteria,
@@ -44,11 +44,11 @@ pub enum Fault {
         /// Its length.
         bytes: usize,
     },
-    /// The pattern cannot be read.
+    /// The pattern cannot be parsed.
     Pattern {
         /// What is wrong.
         message: String,
-        /// Bytes before the place of the error.
+        /// The byte offset of the error.
         offset: usize,
         /// The line, from 1.
         line: usize,
@@ -61,7 +61,7 @@ pub enum Fault {
     ListTooLarge,
     /// The condition cannot be compiled.
     When(CompileError),
-    /// A change of priority by nothing, or by more than can make a difference.
+    /// A change of priority by 0, or by more than can make a difference.
     Step(u8),
 }
 
@@ -118,7 +118,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// What is wrong with a pattern, before it is known which rule it belongs to.
+/// What is wrong with a pattern, before its rule is known.
 impl Fault {
     /// An error at a byte offset of a pattern.
     pub(crate) fn at(pattern: &str, offset: usize, message: impl Into<String>) -> Self {

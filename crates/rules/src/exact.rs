@@ -1,12 +1,12 @@
-//! A hash table from whole values to the rules that want them.
+//! A hash table from whole values to the rules that match them.
 //!
-//! Owns one immutable table. Its hash is fixed, so every run is the same; that is safe because keys
-//! come from rules only: a value that is looked up can collide with keys, never add one.
+//! Owns one immutable table. Its hash is fixed, so every run behaves the same. That is safe because keys come from
+//! rules only: a value that is looked up can collide with keys, but never add one.
 
-/// Whole values and the lists of rules found by them.
+/// Whole values and the lists of rules that they find.
 #[derive(Debug, Default)]
 pub(crate) struct Exact {
-    /// Index into `keys` plus one, 0 for free; a power of two, at most half full.
+    /// Index into `keys` plus one, 0 if free. The length is a power of two, and at most half of the slots are used.
     slots: Vec<u32>,
     keys: Vec<(u64, Box<str>, Vec<u32>)>,
 }
@@ -31,7 +31,7 @@ impl Exact {
         self.keys.is_empty()
     }
 
-    /// The rules that want this value.
+    /// The rules that match this value.
     pub(crate) fn find(&self, value: &str) -> &[u32] {
         if self.keys.is_empty() {
             return &[];
@@ -49,7 +49,7 @@ impl Exact {
     }
 }
 
-/// Eight bytes a step, well mixed at the end so that the low bits can be used.
+/// Eight bytes per step, well mixed at the end so that the low bits can be used.
 fn hash(text: &str) -> u64 {
     const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
     let mut state = text.len() as u64;

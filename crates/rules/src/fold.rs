@@ -1,9 +1,9 @@
-//! One meaning of "without case": Unicode simple case folding, as regular expressions have it.
+//! The one definition of "without case": Unicode simple case folding, as in regular expressions.
 //!
-//! Owns the table of characters that are the same but for case, as far as some pattern names one
-//! of them; all other characters only ever equal themselves. Every class of equal characters has a
-//! representative: its ASCII lower case letter if it has one, else its lowest character. Texts and
-//! patterns are compared after each character is replaced by its representative.
+//! Owns the table of characters that differ only by case, as far as some pattern contains one of them; all other
+//! characters equal only themselves. Every class of equal characters has a representative: its ASCII lower case
+//! letter if it has one, otherwise its lowest character. Texts and patterns are compared after each character is
+//! replaced by its representative.
 
 use regex_syntax::hir::{ClassUnicode, ClassUnicodeRange};
 
@@ -16,7 +16,7 @@ pub(crate) struct Fold {
 }
 
 impl Fold {
-    /// The representative of a character of a pattern. From now on texts are folded for it.
+    /// The representative of a character of a pattern. From now on, texts are folded for it.
     pub(crate) fn learn(&mut self, c: char) -> char {
         if !self.active {
             self.active = true;
@@ -59,7 +59,7 @@ impl Fold {
         }
     }
 
-    /// A folded copy, or the text itself while no pattern is without case.
+    /// A folded copy, or the text itself if no pattern ignores case.
     pub(crate) fn text(&self, text: &str) -> String {
         let mut folded = String::new();
         if self.active {
@@ -83,7 +83,7 @@ impl Fold {
     fn add(&mut self, class: &ClassUnicode) {
         let to = representative(class);
         for c in members(class).filter(|c| !c.is_ascii()) {
-            // The representative is in the table too, so that learning it again is a search.
+            // The representative is in the table too, so that learning it again is only a search.
             if let Err(at) = self.table.binary_search_by_key(&c, |(from, _)| *from) {
                 self.table.insert(at, (c, to));
             }
@@ -91,7 +91,7 @@ impl Fold {
     }
 }
 
-/// All characters that equal `c` but for case.
+/// All characters that differ from `c` only by case.
 pub(crate) fn class_of(c: char) -> ClassUnicode {
     let mut class = ClassUnicode::new([ClassUnicodeRange::new(c, c)]);
     // Without the Unicode tables, which are always built in, a character would equal only itself.

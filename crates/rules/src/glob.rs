@@ -1,9 +1,9 @@
-//! Globs: `*`, `?`, `[abc]`, `[a-z]`, `[!x]`, and `\` before a character that stands for itself.
+//! Globs: `*`, `?`, `[abc]`, `[a-z]`, `[!x]`, and `\` before a literal character.
 //!
-//! Owns their reading and matching. A glob matches the whole text. One of texts and stars is cut at
-//! its stars; each text between two stars is put at the first place where it fits, which leaves
-//! the most room for the rest, so nothing is ever tried twice. Any other glob becomes a program. A
-//! `]` right after `[` or `[!` stands for itself; so does a `-` at either end of a set.
+//! Owns their parsing and matching. A glob matches the whole text. A glob of texts and stars is split at its stars.
+//! Each text between two stars is placed at the first position where it fits, which leaves the most room for the
+//! rest, so nothing is ever tried twice. Any other glob becomes a program. A `]` right after `[` or `[!` is literal;
+//! so is a `-` at either end of a set.
 
 use crate::classes::Classes;
 use crate::error::Fault;
@@ -24,15 +24,15 @@ pub(crate) enum Glob {
 /// A glob of texts and stars.
 #[derive(Debug)]
 pub(crate) struct Texts {
-    /// What stands before the first star, or the whole glob.
+    /// The text before the first star, or the whole glob.
     first: Box<str>,
-    /// What stands between stars.
+    /// The texts between stars.
     middle: Vec<Box<str>>,
-    /// What stands behind the last star; none if there is no star.
+    /// The text after the last star; `None` if there is no star.
     last: Option<Box<str>>,
 }
 
-/// A glob that was read, in pieces with a star between any two.
+/// A parsed glob, in pieces with a star between any two.
 pub(crate) struct Parsed {
     pieces: Vec<Vec<Element>>,
 }
@@ -44,7 +44,7 @@ enum Element {
 }
 
 impl Parsed {
-    /// Reads a glob; with `fold` it is meant for folded texts.
+    /// Parses a glob; with `fold` it is for folded texts.
     pub(crate) fn new(pattern: &str, mut fold: Option<&mut Fold>) -> Result<Self, Fault> {
         let mut pieces = vec![vec![]];
         let mut reader = Reader { pattern, at: 0 };
@@ -83,7 +83,7 @@ impl Parsed {
         self.pieces.len() > 1 && self.pieces.iter().all(Vec::is_empty)
     }
 
-    /// The whole text it matches, if there is only one.
+    /// The only text that it matches, if there is only one.
     pub(crate) fn only_text(&self) -> Option<String> {
         match &self.pieces[..] {
             [piece] => text(piece).map(String::from),
@@ -98,7 +98,7 @@ impl Parsed {
         found
     }
 
-    /// The regular expression that means the same.
+    /// The equivalent regular expression.
     pub(crate) fn expression(&self) -> Hir {
         let any = || Hir::class(Class::Unicode(everything()));
         let (mut parts, last) = (vec![], self.pieces.len() - 1);
@@ -153,7 +153,7 @@ fn everything() -> ClassUnicode {
     ClassUnicode::new([ClassUnicodeRange::new('\0', char::MAX)])
 }
 
-/// The text that a piece is, if it is one.
+/// The text of a piece, if it is a plain text.
 fn text(piece: &[Element]) -> Option<Box<str>> {
     let character = |element: &Element| match element {
         Element::Char(c) => Some(*c),
@@ -193,14 +193,14 @@ impl Reader<'_> {
         Ok(Element::Char(learned(self.literal(self.at - 1)?, fold)))
     }
 
-    /// The character behind a backslash that stands at `start`.
+    /// The character after the backslash at `start`.
     fn literal(&mut self, start: usize) -> Result<char, Fault> {
         self.next().ok_or_else(|| {
             Fault::at(self.pattern, start, "expected a character after the last backslash")
         })
     }
 
-    /// A set, from behind its `[`.
+    /// A set, from after its `[`.
     fn set(&mut self, nocase: bool) -> Result<Element, Fault> {
         let open = self.at - 1;
         let negated = self.peek() == Some('!');
@@ -221,7 +221,7 @@ impl Reader<'_> {
         }
         let mut set = ClassUnicode::new(ranges);
         if nocase {
-            // The set is closed under case, so it takes a folded character as well as a plain one.
+            // The set is closed under case, so it accepts a folded character as well as a plain one.
             let _ = set.try_case_fold_simple();
         }
         if negated {

@@ -1,7 +1,7 @@
 //! The index of one attribute: from a value to the rules that may match it.
 //!
-//! Owns the table of whole values, the automaton of literals and the sets of expressions. Promises
-//! to name every rule whose key criterion matches; it may name more, which are verified.
+//! Owns the table of whole values, the automaton of literals and the sets of expressions. Promises to return every
+//! rule whose key criterion matches. It may return more, which are verified.
 
 use crate::choose::Choice;
 use crate::error::Fault;
@@ -11,10 +11,10 @@ use crate::sets::{self, Budget, Set, SetWork, Single};
 use aho_corasick::{AhoCorasick, MatchKind};
 use std::collections::BTreeMap;
 
-/// From this number of literals on, the time to build their automaton needs care.
+/// From this number of literals on, the time to build their automaton matters.
 const MANY_LITERALS: usize = 1_000;
 
-/// What an attribute's value is looked up in.
+/// The look-up structures for the values of one attribute.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
     exact: Exact,
@@ -31,10 +31,10 @@ struct Literals {
     rules: Vec<Vec<u32>>,
 }
 
-/// Memory that looking up uses.
+/// Memory for look-ups.
 #[derive(Debug, Default)]
 pub(crate) struct IndexWork {
-    /// One bit per literal that was seen; all clear between lookups.
+    /// One bit per literal that was seen; all clear between look-ups.
     seen: Vec<u64>,
     hits: Vec<u32>,
     /// One per set, made when first used.
@@ -61,7 +61,7 @@ impl Index {
         Ok(Self { exact: Exact::new(whole), literals, sets, singles })
     }
 
-    /// Adds the rules that may match, some perhaps twice, in no order.
+    /// Adds the rules that may match, possibly with duplicates, in no order.
     pub(crate) fn find(
         &self,
         value: &str,
@@ -82,7 +82,7 @@ impl Index {
         rules.extend(self.singles.iter().filter_map(|single| single.fits(value.len())));
     }
 
-    /// Whether [`Self::find`] looks at the folded form.
+    /// Whether [`Self::find`] reads the folded form.
     pub(crate) fn reads_folded(&self) -> bool {
         self.literals.is_some() || !self.exact.is_empty()
     }
@@ -92,9 +92,9 @@ impl Literals {
     fn new(parts: BTreeMap<String, Vec<u32>>) -> Result<Self, Fault> {
         let (texts, mut rules): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
         let mut literals: Vec<&[u8]> = texts.iter().map(String::as_bytes).collect();
-        // The automaton's builder moves its final states to the front, one by one, in a time that is
-        // the square of their number divided by the states that were in front before. So in
-        // front of many literals goes a long one that no text contains: it is not valid UTF-8.
+        // The automaton's builder moves its final states to the front, one by one. The time is the square of their
+        // number divided by the number of states that were in front before. So a long literal is put before many
+        // literals; no text contains it, because it is not valid UTF-8.
         let never = vec![0xff; literals.len() / 16];
         if literals.len() >= MANY_LITERALS {
             literals.insert(0, &never);

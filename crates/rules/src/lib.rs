@@ -1,17 +1,16 @@
-//! Rules: criteria, and which priority a request gets (seed 000).
+//! Rules: criteria, and the priority that a request gets (seed 000).
 //!
 //! This crate owns what a rule is ([`Rule`]) and its text form, and the compiled form of a list that
 //! classifies requests ([`Ruleset`]). It promises:
 //!
-//! - R2: a text that is no rule is an error that says where and why, never an empty list.
+//! - R2: a text that is not a rule is an error that says where and why, never an empty list.
 //! - R3: matching takes time linear in the text, and compiled patterns are bounded.
-//! - The answer is the one that trying every rule in turn would give, but the cost does not grow
-//!   with the number of rules the way trying them does.
+//! - The answer is the one that trying every rule in turn would give, but the cost does not grow in proportion to the
+//!   number of rules.
 //!
-//! A request is classified in two halves: [`Ruleset::candidates`] matches patterns, evaluates the
-//! conditions that read nothing but attributes, and needs no lock; [`Ruleset::decide`] evaluates those
-//! that read counters or the priority so far, and is short. It never reads a clock, counts requests
-//! or chooses a pool.
+//! A request is classified in two halves. [`Ruleset::candidates`] matches patterns, evaluates the conditions that
+//! read only attributes, and needs no lock. [`Ruleset::decide`] evaluates the conditions that read counters or the
+//! current priority, and is short. It never reads a clock, counts requests or chooses a pool.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod build;
@@ -24,6 +23,7 @@ mod error;
 mod exact;
 mod fold;
 mod glob;
+mod import;
 mod index;
 mod literals;
 mod pattern;
@@ -40,6 +40,11 @@ mod trace;
 pub use counts::{Counts, RuleCounts};
 pub use decide::{Decision, Verdict};
 pub use error::{CompileRuleError, Fault, Part};
+pub use import::{
+    ExportError, ExportProblem, ImportError, ImportProblem, Imported, KnownPool, ProposedPool,
+    RULESET_FILE_BYTES_MAX, RULESET_LINE_BYTES_MAX, RULESET_RULES_MAX, RULESET_THREADS_MAX,
+    export_ruleset, import_ruleset,
+};
 pub use rule::{Action, CRITERIA_MAX, Criterion, PatternMode, Rule, STEP_MAX, Then};
 pub use ruleset::{Candidates, Ruleset};
 pub use text::{

@@ -1,34 +1,33 @@
-//! Texts that a regular expression cannot do without.
+//! Texts that every match of a regular expression contains.
 //!
-//! Owns their extraction: given an expression, sets of texts such that every match contains at
-//! least one text of each set. A list finds its candidate rules by such texts. Promises only that
-//! they are necessary; that a pattern matches is never concluded from them. Where a character
-//! may be upper or lower case its representative stands for both.
+//! Owns their extraction: given an expression, sets of texts such that every match contains at least one text of each
+//! set. A list finds its candidate rules by such texts. Promises only that they are necessary, never that they are
+//! sufficient for a match. If a character may be upper or lower case, its representative stands for both.
 
 use crate::fold::{Fold, class_of, has_case};
 use regex_syntax::hir::{Class, Hir, HirKind, Look};
 
-/// Most texts of one set.
+/// The most texts in one set.
 const SET_MAX: usize = 256;
 
-/// Most bytes of one set while it grows.
+/// The most bytes in one set while it grows.
 const SET_BYTES_MAX: usize = 8 << 10;
 
-/// Most sets kept for one expression.
+/// The most sets kept for one expression.
 const SETS_MAX: usize = 8;
 
-/// Classes with more characters than this are not spelled out.
+/// Classes with more characters than this are not enumerated.
 const CLASS_MAX: usize = 8;
 
 /// What is known of an expression.
 struct Known {
     /// All texts that it matches, if they are few.
     texts: Option<Vec<String>>,
-    /// Sets of texts of which each match contains one.
+    /// Sets of texts; each match contains one text of each set.
     required: Vec<Vec<String>>,
 }
 
-/// Sets of texts, of each of which every match contains at least one.
+/// Sets of texts; every match contains at least one text of each set.
 pub(crate) fn required(hir: &Hir, fold: &mut Fold) -> Vec<Vec<String>> {
     let known = study(hir, fold);
     let mut sets = known.required;
@@ -37,7 +36,7 @@ pub(crate) fn required(hir: &Hir, fold: &mut Fold) -> Vec<Vec<String>> {
     sets
 }
 
-/// A fixed text with the places where it must begin and end, if the expression is no more than that.
+/// A fixed text and whether it must be at the beginning or end, if the expression is no more than that.
 pub(crate) struct Fixed {
     pub(crate) text: String,
     pub(crate) at_start: bool,
@@ -46,7 +45,7 @@ pub(crate) struct Fixed {
     pub(crate) folded: bool,
 }
 
-/// The fixed text that an expression stands for, if it does.
+/// The fixed text that an expression is equivalent to, if there is one.
 pub(crate) fn fixed(hir: &Hir, fold: &mut Fold) -> Option<Fixed> {
     let parts = match hir.kind() {
         HirKind::Concat(parts) => &parts[..],
@@ -62,7 +61,7 @@ pub(crate) fn fixed(hir: &Hir, fold: &mut Fold) -> Option<Fixed> {
         match part.kind() {
             HirKind::Literal(literal) => {
                 let literal = str::from_utf8(&literal.0).ok()?;
-                // Where some letters have either case, one that has not cannot be compared folded.
+                // If some letters have either case, a letter with a fixed case cannot be compared in folded form.
                 if folded && literal.chars().any(has_case) {
                     return None;
                 }
@@ -137,7 +136,7 @@ fn study_concat(parts: &[Hir], fold: &mut Fold) -> Known {
         let joined = texts.as_ref().and_then(|texts| cross(&run, texts));
         whole &= joined.is_some();
         all.texts = joined.or_else(|| {
-            // The run ends here; a new one begins with what comes next, if that is known.
+            // The run ends here; a new one begins with the next texts, if they are known.
             all.require(run);
             Some(texts.unwrap_or_else(|| vec![String::new()]))
         });
@@ -168,7 +167,7 @@ fn join(mut all: Vec<String>, new: Vec<String>) -> Option<Vec<String>> {
     (all.len() <= SET_MAX).then_some(all)
 }
 
-/// The set that says most: its shortest text is the longest, or it is the smallest.
+/// The most selective set: the one whose shortest text is the longest, or the smallest set.
 fn best(known: &Known) -> Option<Vec<String>> {
     let shortest = |set: &&Vec<String>| set.iter().map(String::len).min().unwrap_or(0);
     known

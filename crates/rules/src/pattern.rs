@@ -1,7 +1,7 @@
-//! One criterion, compiled: how a value is matched, and by what it can be found.
+//! One compiled criterion: how a value is matched, and how it can be found.
 //!
-//! Owns the choice of the cheapest form that means the same: most regular expressions and many
-//! globs are fixed texts at a fixed place. Never looks at any other criterion.
+//! Owns the choice of the cheapest equivalent form: most regular expressions and many globs are fixed texts at a
+//! fixed place. Never looks at any other criterion.
 
 use crate::classes::Classes;
 use crate::error::Fault;
@@ -30,7 +30,7 @@ pub(crate) enum Pattern {
     Program(Arc<Program>),
 }
 
-/// Where in the value a text must stand.
+/// Where in the value a text must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     Whole,
@@ -39,14 +39,14 @@ pub(crate) enum Place {
     Anywhere,
 }
 
-/// By what a matching value can be found.
+/// How a matching value can be found.
 #[derive(Clone, Debug)]
 pub(crate) enum Key {
-    /// The folded value equals this text, when that is folded too.
+    /// The folded value equals this text, once the text is folded too.
     Whole(String),
-    /// The folded value contains one of these texts, when they are folded too.
+    /// The folded value contains one of these texts, once they are folded too.
     Literals(Vec<String>),
-    /// Nothing but the regular expression itself.
+    /// Only the regular expression itself.
     Expression(Arc<Hir>),
 }
 
@@ -69,12 +69,12 @@ impl Pattern {
         }
     }
 
-    /// Whether [`Self::matches`] looks at the folded form.
+    /// Whether [`Self::matches`] reads the folded form.
     pub(crate) fn reads_folded(&self) -> bool {
         matches!(self, Self::Text { folded: true, .. } | Self::Glob { folded: true, .. })
     }
 
-    /// What matching costs, roughly: cheap criteria are tried first.
+    /// The approximate cost of matching: cheap criteria are tried first.
     pub(crate) fn cost(&self) -> u8 {
         match self {
             Self::Always => 0,
@@ -98,7 +98,7 @@ impl Place {
 }
 
 impl Compiled {
-    /// Compiles a criterion. Characters that it takes in either case are added to `fold`.
+    /// Compiles a criterion. Characters that it accepts in either case are added to `fold`.
     pub(crate) fn new(
         criterion: &Criterion,
         fold: &mut Fold,
@@ -146,7 +146,7 @@ impl Compiled {
         let mut keys: Vec<Key> =
             glob.literals().into_iter().map(|text| Key::Literals(vec![text])).collect();
         if keys.is_empty() {
-            // What has no literal has only sets, which take a character in either form.
+            // A glob without literals has only sets, which accept a character in either form.
             keys.push(Key::Expression(Arc::new(sets::simpler(&glob.expression()))));
         }
         Ok(Self { pattern: Pattern::Glob { glob: compiled, folded }, keys })
@@ -156,8 +156,7 @@ impl Compiled {
         let hir = steps::parse(&criterion.pattern, criterion.nocase)?;
         let properties = hir.properties();
         if properties.minimum_len() == Some(0) && properties.look_set().is_empty() {
-            // It matches the empty text, which every value contains. It must still be no larger
-            // than others may be.
+            // It matches the empty text, which every value contains. The bounds on its size still apply.
             Program::compile(&hir, classes)?;
             return Ok(Self { pattern: Pattern::Always, keys: vec![] });
         }

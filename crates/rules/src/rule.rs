@@ -1,23 +1,23 @@
-//! What a rule is: criteria, a result, and whether the next rules are tried.
+//! The definition of a rule: criteria, a result, and whether the next rules are tried.
 //!
-//! Owns plain values that can be compared; nothing here is compiled or checked. Together [`Action`]
-//! and [`Then`] are the ten results of the seed.
+//! Owns plain values that can be compared; nothing here is compiled or checked. [`Action`] and [`Then`] together are
+//! the ten results of the seed.
 
 use paceline_types::{Name, Priority};
 
-/// Most criteria of one rule.
+/// The most criteria of one rule.
 pub const CRITERIA_MAX: usize = 64;
 
-/// Most that one rule raises or lowers: from -127 to 127. The least is 1, because a change by
-/// nothing has its own word, [`Action::Nothing`].
+/// The most that one rule raises or lowers: from -127 to 127. The least is 1, because a change by 0 has its own word,
+/// [`Action::Nothing`].
 pub const STEP_MAX: u8 = 254;
 
 /// One rule of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// Its place in the list: rules are tried by rising number.
+    /// Its place in the list: rules are tried in ascending order of numbers.
     pub number: u32,
-    /// Patterns that must all match; none means that every request matches.
+    /// Patterns that must all match; without any, every request matches.
     pub criteria: Vec<Criterion>,
     /// A condition that must hold too.
     pub when: Option<String>,
@@ -25,7 +25,7 @@ pub struct Rule {
     pub action: Action,
     /// Whether the next rules are tried.
     pub then: Then,
-    /// Whether it is left out.
+    /// Whether it is skipped.
     pub disabled: bool,
     /// Whether a match is logged.
     pub log: bool,
@@ -34,23 +34,22 @@ pub struct Rule {
 /// A pattern that an attribute must match. A missing attribute is `""`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Criterion {
-    /// The attribute. For `priority` it is the decimal text of the priority so far.
+    /// The attribute. For `priority` it is the decimal text of the current priority.
     pub attribute: Name,
-    /// How the pattern is written.
+    /// The notation of the pattern.
     pub mode: PatternMode,
-    /// Whether upper and lower case are the same, by Unicode simple case folding in every mode.
+    /// Whether case is ignored, by Unicode simple case folding in every mode.
     pub nocase: bool,
     /// The pattern.
     pub pattern: String,
 }
 
-/// How a pattern is written.
+/// The notation of a pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PatternMode {
     /// The whole text equals the pattern.
     Exact,
-    /// The whole text matches, with `*`, `?`, `[abc]`, `[a-z]`, `[!x]` and `\` before a character
-    /// that stands for itself.
+    /// The whole text matches, with `*`, `?`, `[abc]`, `[a-z]`, `[!x]` and `\` before a literal character.
     Glob,
     /// A part of the text matches the regular expression.
     Regex,
@@ -61,7 +60,7 @@ pub enum PatternMode {
 pub enum Action {
     /// Nothing.
     Nothing,
-    /// Gives it this priority, also if it was rejected.
+    /// Gives it this priority, even if it was rejected.
     Set(Priority),
     /// Raises the priority, up to 127. A rejected request stays rejected.
     Raise(u8),
@@ -81,7 +80,7 @@ pub enum Then {
 }
 
 impl Action {
-    /// What follows a rule that does not say it: nothing may undo a rejection unless that is meant.
+    /// The default for a rule that does not say it: a rejection stops, so that no later rule undoes it by accident.
     #[must_use]
     pub const fn then(self) -> Then {
         match self {
@@ -92,13 +91,9 @@ impl Action {
 }
 
 impl Rule {
-    /// Whether this is the same rule but for its flags: then its counts go on.
+    /// Whether this rule matches what the other one does. Then it keeps its counts, whatever its result and flags are.
     #[must_use]
-    pub fn same_but_flags(&self, other: &Self) -> bool {
-        self.number == other.number
-            && self.action == other.action
-            && self.then == other.then
-            && self.when == other.when
-            && self.criteria == other.criteria
+    pub fn matches_the_same(&self, other: &Self) -> bool {
+        self.number == other.number && self.when == other.when && self.criteria == other.criteria
     }
 }

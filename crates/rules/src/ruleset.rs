@@ -1,12 +1,12 @@
-//! A compiled list of rules: immutable, shared by all threads, and the first half of classifying.
+//! A compiled list of rules: immutable, shared by all threads, and the first half of classification.
 //!
-//! Owns the matchers of all enabled rules and the indexes that find them. [`Ruleset::candidates`]
-//! looks each attribute's value up once, which names few rules, and verifies those in order, with
-//! their conditions where these read nothing but attributes. The second half is in `decide`.
+//! Owns the matchers of all enabled rules and the indexes that find them. [`Ruleset::candidates`] looks the value of
+//! each attribute up once, which finds few rules. It verifies these in order, including conditions that read only
+//! attributes. The second half is in `decide`.
 //!
-//! Memory for looking up is kept in a pool, one per thread that looks up at the same time; what is in
-//! it never changes an answer. Each takes at most what `sets` says, [`FOLDED_BYTES_MAX`] between
-//! requests, and some bytes for each rule and literal.
+//! Memory for look-ups is kept in a pool, one entry per thread that looks up at the same time; its content never
+//! changes an answer. Each entry takes at most the bound in `sets`, [`FOLDED_BYTES_MAX`] between requests, and some
+//! bytes for each rule and literal.
 
 use crate::compile;
 use crate::error::CompileRuleError;
@@ -23,47 +23,47 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 #[derive(Debug)]
 pub struct Ruleset {
     rules: Vec<Rule>,
-    /// None for a rule that is disabled or can never be reached.
+    /// `None` for a rule that is disabled or can never be reached.
     matchers: Vec<Option<Matcher>>,
     exprs: Vec<Expr>,
-    /// Rules without a criterion or condition on attributes alone: they are candidates of every
+    /// Rules without a criterion on an attribute or a condition on attributes alone: they are candidates for every
     /// request.
     always: Vec<u32>,
     /// Rules without a criterion on an attribute, but with a condition on attributes alone.
     conditional: Vec<u32>,
     fold: Fold,
     attributes: Vec<Name>,
-    /// By attribute; none where no rule is found by that attribute.
+    /// By attribute; `None` if no rule is found by that attribute.
     indexes: Vec<Option<Index>>,
     /// Indexed attributes that every request may have.
     known: Vec<u32>,
     /// Indexed attributes that few requests have, by name.
     others: Vec<(Box<str>, u32)>,
-    /// Those of them that have rules for requests without the attribute.
+    /// Those in `others` that have rules for requests without the attribute.
     others_missing: Vec<u32>,
     reads_counters: bool,
-    /// The enabled rules that are not candidates of every request, in order.
+    /// The enabled rules that are not candidates for every request, in order.
     keyed: Vec<u32>,
     pool: Pool<Scratch, MakeScratch>,
 }
 
-/// Folded values that are kept between requests, so that their memory can be used again.
+/// The most bytes of folded values that are kept between requests to reuse their memory.
 const FOLDED_BYTES_MAX: usize = 256 << 10;
 
-/// Up to so many rules are tried one by one, which is quicker then than looking them up.
+/// Up to this many rules are tried one by one, which is then faster than looking them up.
 const FEW_RULES: usize = 16;
 
-/// Rules whose patterns match a request and whose condition, if it reads nothing but attributes, does
-/// not say no; to be handed to [`Ruleset::decide`].
+/// Rules whose patterns match a request, and whose condition, if it reads only attributes, is not false. They are
+/// passed to [`Ruleset::decide`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Candidates {
-    /// Indexes in order, without those rules that are candidates of every request.
+    /// Indexes in order, without the rules that are candidates for every request.
     pub(crate) rules: Vec<u32>,
-    /// Those of them whose condition could not be evaluated, in order.
+    /// The candidates whose condition could not be evaluated, in order.
     pub(crate) failed: Vec<(u32, EvalError)>,
 }
 
-/// What an enabled rule does.
+/// The compiled form of an enabled rule.
 #[derive(Debug)]
 pub(crate) struct Matcher {
     /// Patterns on attributes, cheap ones first.
@@ -72,7 +72,7 @@ pub(crate) struct Matcher {
     pub(crate) priority: Vec<(usize, Bits)>,
     /// Index of the condition.
     pub(crate) when: Option<u32>,
-    /// Whether the condition reads nothing but attributes: then candidates have passed it.
+    /// Whether the condition reads only attributes. Then it was already evaluated for candidates.
     pub(crate) settled: bool,
     pub(crate) action: Action,
     pub(crate) then: Then,
@@ -93,7 +93,7 @@ pub(crate) struct Bits([u64; 4]);
 
 type MakeScratch = Box<dyn Fn() -> Scratch + Send + Sync + UnwindSafe + RefUnwindSafe>;
 
-/// Memory that matching one request uses.
+/// Memory for matching one request.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     found: Vec<u32>,
@@ -101,19 +101,19 @@ pub(crate) struct Scratch {
     pub(crate) matching: Matching,
 }
 
-/// What verifying uses: folded values.
+/// Memory for verifying candidates: folded values.
 #[derive(Debug, Default)]
 pub(crate) struct Matching {
     folded: FoldedValues,
 }
 
-/// Folded values of one request's attributes, each made when first asked for.
+/// Folded values of one request's attributes, each computed on first use.
 #[derive(Debug, Default)]
 struct FoldedValues {
-    /// By attribute, valid if it carries the current stamp.
+    /// By attribute; valid if it has the current stamp.
     values: Vec<(u64, String)>,
     stamp: u64,
-    /// What they take.
+    /// Their size.
     bytes: usize,
 }
 
@@ -129,7 +129,7 @@ impl Ruleset {
     ///
     /// # Errors
     ///
-    /// When a rule cannot be compiled, also if it is disabled: the error says which and why.
+    /// When a rule, even a disabled one, cannot be compiled: the error says which and why.
     pub fn compile(rules: &[Rule], scope: &dyn Scope) -> Result<Self, CompileRuleError> {
         compile::compile(rules, scope, compile::LIST_BYTES_MAX)
     }
@@ -191,7 +191,7 @@ impl Ruleset {
         self.others.sort_unstable();
     }
 
-    /// The rules whose patterns match these attributes, as far as attributes tell.
+    /// The rules whose patterns match these attributes, as far as attributes decide.
     #[must_use]
     pub fn candidates(&self, attributes: &Attributes) -> Candidates {
         let mut candidates = Candidates::default();
@@ -211,7 +211,7 @@ impl Ruleset {
         found.dedup();
         for rule in found.drain(..) {
             let Some(matcher) = &self.matchers[rule as usize] else { continue };
-            if self.first_failing(matcher, attributes, matching).is_some() {
+            if self.first_failing(&matcher.checks, attributes, matching).is_some() {
                 continue;
             }
             match self.settled(matcher, attributes) {
@@ -228,7 +228,7 @@ impl Ruleset {
         candidates
     }
 
-    /// What a rule's condition says if it reads nothing but attributes; else it may hold.
+    /// The result of a rule's condition if it reads only attributes; otherwise true.
     fn settled(&self, matcher: &Matcher, attributes: &Attributes) -> Result<bool, EvalError> {
         match matcher.when {
             Some(when) if matcher.settled => {
@@ -273,11 +273,11 @@ impl Ruleset {
         }
     }
 
-    /// The index, in its rule, of a criterion that does not match. Those on the priority are not
+    /// The index, in its rule, of a criterion among `checks` that does not match. Those on the priority are not
     /// looked at here.
     pub(crate) fn first_failing(
         &self,
-        matcher: &Matcher,
+        checks: &[Check],
         attributes: &Attributes,
         matching: &mut Matching,
     ) -> Option<usize> {
@@ -285,7 +285,7 @@ impl Ruleset {
             let value = attributes.value(&self.attributes[check.attribute as usize]);
             !matching.matches(check, value, &self.fold)
         };
-        matcher.checks.iter().find(fails).map(|check| check.at)
+        checks.iter().find(fails).map(|check| check.at)
     }
 
     /// The rules, in order; the indexes in decisions and counts are indexes of this.
@@ -294,8 +294,7 @@ impl Ruleset {
         &self.rules
     }
 
-    /// Whether a condition of an enabled rule reads counters. If none does, deciding needs nothing
-    /// but the request.
+    /// Whether a condition of an enabled rule reads counters. If none does, deciding needs only the request.
     #[must_use]
     pub fn reads_counters(&self) -> bool {
         self.reads_counters
@@ -321,7 +320,7 @@ impl Ruleset {
         &self.always
     }
 
-    /// Memory to match one request with.
+    /// Memory for matching one request.
     pub(crate) fn scratch(&self) -> PoolGuard<'_, Scratch, MakeScratch> {
         let mut scratch = self.pool.get();
         scratch.matching.folded.begin();
@@ -329,7 +328,7 @@ impl Ruleset {
     }
 }
 
-/// A request to conditions that read nothing but its attributes.
+/// The input of conditions that read only attributes.
 struct AttributesOnly<'a>(&'a Attributes);
 
 impl Input for AttributesOnly<'_> {
@@ -349,7 +348,7 @@ impl Input for AttributesOnly<'_> {
 }
 
 impl Candidates {
-    /// What the condition of a candidate said, if it was evaluated.
+    /// The result of a candidate's condition, if it was evaluated.
     pub(crate) fn settled(&self, rule: u32) -> Result<bool, EvalError> {
         match self.failed.binary_search_by_key(&rule, |(failed, _)| *failed) {
             Ok(at) => Err(self.failed[at].1),
@@ -364,7 +363,7 @@ impl Candidates {
 }
 
 impl Matcher {
-    /// Whether a match of what is tried first is a match, and the last one.
+    /// Whether the rule matches and stops for certain once its patterns on attributes match.
     fn always_stops(&self) -> bool {
         let decided = self.when.is_none() || self.settled;
         decided && self.priority.is_empty() && self.then == Then::Stop
@@ -408,7 +407,7 @@ impl Matching {
 }
 
 impl FoldedValues {
-    /// Forgets the values of the request before.
+    /// Drops the values of the previous request.
     fn begin(&mut self) {
         self.stamp += 1;
         if self.bytes > FOLDED_BYTES_MAX {

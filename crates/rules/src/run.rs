@@ -1,17 +1,17 @@
 //! Running a program over a text, in time linear in the text (promise R3).
 //!
-//! All positions are followed at once: for each character, those that take it are kept and replaced
-//! by those that follow. Small programs fit one machine word and take a few nanoseconds a
-//! character. Needs no memory but a few words on the stack.
+//! All positions are followed at once: for each character, the positions that take it are kept and replaced by those
+//! that follow. Small programs fit one machine word and take a few nanoseconds per character. Needs no memory except
+//! a few words on the stack.
 
 use crate::program::{BEYOND, EMPTY, FIXED_ROWS, INITIAL, LOOKS, POSITIONS_MAX, Program};
 use memchr::memchr;
 use regex_syntax::hir::Look;
 
-/// Most words of a set of positions.
+/// The most words of a set of positions.
 const WORDS_MAX: usize = POSITIONS_MAX / 64;
 
-/// A set of positions, of which the first words are used; all are if there are few.
+/// A set of positions. Only the first words are used, or all of them if there are few.
 type Row<const N: usize> = [u64; N];
 
 impl Program {
@@ -71,7 +71,7 @@ impl Program {
         &self.rows[row * words..(row + 1) * words]
     }
 
-    /// Adds what follows the conditions that hold here.
+    /// Adds the positions that follow the conditions that hold here.
     fn look<const N: usize>(&self, now: &mut Row<N>, text: &str, at: usize) {
         let mut met = *now;
         if !keep(&mut met, self.row::<N>(LOOKS)) {
@@ -84,14 +84,14 @@ impl Program {
             }
         }
         while keep(&mut met, &left) {
-            // Each condition is followed once, so this ends.
+            // Each condition is followed once, so this terminates.
             left.iter_mut().zip(&met).for_each(|(left, met)| *left &= !met);
             self.add_followers(&met, now);
             met = *now;
         }
     }
 
-    /// Keeps the positions that take a character; whether there is any.
+    /// Keeps the positions that take a character; returns whether there are any.
     fn keep_takers<const N: usize>(&self, now: &mut Row<N>, c: char) -> bool {
         if c.is_ascii() {
             return keep(now, self.row::<N>(usize::from(self.ascii[c as usize])));
@@ -116,7 +116,7 @@ impl Program {
             let (from, to) = (&from[..row.len()], &mut to[..row.len()]);
             to[0] |= (from[0] & row[0]) << distance;
             for word in 1..row.len() {
-                // What is shifted out of the word before comes in; for distance 0 nothing is.
+                // The bits shifted out of the previous word come in; for distance 0 there are none.
                 let before = ((from[word - 1] & row[word - 1]) >> 1) >> (63 - distance);
                 to[word] |= (from[word] & row[word]) << distance | before;
             }
@@ -147,7 +147,7 @@ fn add<const N: usize>(row: &mut Row<N>, other: &[u64]) {
     row.iter_mut().zip(other).for_each(|(word, other)| *word |= other);
 }
 
-/// Keeps what is in both; whether that is anything.
+/// Keeps the bits that are in both; returns whether there are any.
 fn keep<const N: usize>(row: &mut Row<N>, other: &[u64]) -> bool {
     let keep = |any, (word, other): (&mut u64, &u64)| {
         *word &= other;

@@ -1,11 +1,11 @@
 //! Sets of regular expressions that have no literal to be found by.
 //!
-//! Owns automata that run many expressions over a value in one pass. They are filters: what they
-//! name may match and is verified, what they do not name cannot. So an expression is put into its set
-//! in a simpler form that matches no less: all characters beyond ASCII count as one, and word
-//! boundaries are left out, which makes the automata small. A set has few members because the time to
-//! build one and its memory grow fast; where sets do not help, or there would be too many, rules are
-//! tried one by one, those of them that the length of the value does not rule out.
+//! Owns automata that run many expressions over a value in one pass. They are filters: an expression that they report
+//! may match and is verified; one that they do not report cannot match. So an expression is put into its set in a
+//! simpler form that matches no less: all characters beyond ASCII count as one, and word boundaries are left out,
+//! which makes the automata small. A set has few members because the time to build it and its memory grow fast. Where
+//! sets do not help, or there would be too many, rules are tried one by one, unless the length of the value rules
+//! them out.
 //!
 //! Memory: all sets of a list together take at most [`SETS_MAX`] times [`SET_BYTES_MAX`], and each
 //! thread that runs them at most [`SETS_MAX`] times [`CACHE_BYTES_MAX`].
@@ -18,22 +18,22 @@ use regex_syntax::hir::{
 };
 use std::sync::Arc;
 
-/// Expressions in one set.
+/// The most expressions in one set.
 const SET_LEN_MAX: usize = 64;
 
-/// Fewer are tried one by one, which is faster.
+/// Fewer expressions are tried one by one, which is faster.
 const SET_LEN_MIN: usize = 4;
 
-/// Sets of one list; further expressions are tried one by one.
+/// The most sets of one list; further expressions are tried one by one.
 pub(crate) const SETS_MAX: usize = 160;
 
-/// Sets of one list that are begun, with those that turn out too large.
+/// The most sets of one list that are begun, including those that turn out too large.
 const TRIES_MAX: usize = 240;
 
-/// Size of one set before it runs.
+/// The size of one set before it runs.
 const SET_BYTES_MAX: usize = 256 << 10;
 
-/// Memory that one set runs with.
+/// The memory that one set runs with.
 const CACHE_BYTES_MAX: usize = 256 << 10;
 
 /// A set of expressions and the rule of each.
@@ -43,7 +43,7 @@ pub(crate) struct Set {
     rules: Vec<u32>,
 }
 
-/// Memory that running a set uses.
+/// Memory for running a set.
 #[derive(Debug)]
 pub(crate) struct SetWork {
     cache: Cache,
@@ -88,8 +88,8 @@ impl Single {
     }
 }
 
-/// Makes sets of expressions in their simpler form, each with its rule; the rules that are in no set
-/// are added to `rest`.
+/// Builds sets of expressions in their simpler form, each with its rule. The rules that are in no set are added to
+/// `rest`.
 pub(crate) fn build(
     members: &[(Arc<Hir>, u32)],
     budget: &mut Budget,
@@ -107,7 +107,7 @@ pub(crate) fn build(
             break;
         }
         match Set::new(&members[..len]) {
-            // Too large: this and all later ones are made smaller.
+            // Too large: this set and all later ones are made smaller.
             None if len / 2 >= SET_LEN_MIN => {
                 len /= 2;
                 continue;
@@ -134,7 +134,7 @@ impl Set {
         let config = Config::new()
             .match_kind(MatchKind::All)
             .cache_capacity(CACHE_BYTES_MAX)
-            // A value that makes new states all the time is tried one by one instead.
+            // If a value creates new states all the time, the rules are tried one by one instead.
             .minimum_cache_clear_count(Some(3))
             .minimum_bytes_per_state(Some(10));
         let automaton = Builder::new().configure(config).build_from_nfa(nfa).ok()?;
@@ -163,7 +163,7 @@ impl Set {
     }
 }
 
-/// An expression that matches whatever `hir` does, and perhaps more, with small classes only.
+/// An expression that matches whatever `hir` matches, and perhaps more, with small classes only.
 pub(crate) fn simpler(hir: &Hir) -> Hir {
     match hir.kind() {
         HirKind::Empty => Hir::empty(),
@@ -194,7 +194,7 @@ fn simpler_class(class: &ClassUnicode) -> ClassUnicode {
     ClassUnicode::new(ranges)
 }
 
-/// Whether an automaton can tell that this holds without looking at words.
+/// Whether an automaton can check this condition without looking at words.
 fn is_plain(look: Look) -> bool {
     use Look::{End, EndCRLF, EndLF, Start, StartCRLF, StartLF};
     matches!(look, Start | End | StartLF | EndLF | StartCRLF | EndCRLF)
@@ -263,7 +263,7 @@ mod tests {
 
     #[test]
     fn a_set_that_gives_up_names_all_its_rules() {
-        // Each of these needs a state for every way the last letters can be; no text here matches.
+        // Each of these needs a state for every combination of the last letters; no text here matches.
         let members = members((12..20).map(|n| format!("[ab]*a[ab]{{{n}}}[cd]")));
         let sets = build(&members, &mut vec![]);
         let mut random = Random::new(1);

@@ -1,38 +1,38 @@
 //! Regular expressions as lists of steps, the first stage of compiling one.
 //!
-//! Owns how an expression is read (`regex-syntax` says what it means) and written out: repetitions
-//! become copies, branches become splits. Only whether a text matches is ever asked, not where, so
-//! groups leave no trace. What comes out is bounded by [`STEPS_MAX`]; `program` makes it fit to run.
+//! Owns how an expression is parsed (`regex-syntax` defines its meaning) and expanded: repetitions become copies,
+//! branches become splits. The only question is whether a text matches, not where, so groups leave no trace. The
+//! result is bounded by [`STEPS_MAX`]; `program` makes it ready to run.
 
 use crate::classes::{CharClass, Classes};
 use crate::error::Fault;
 use regex_syntax::hir::{Class, Hir, HirKind, Look, Repetition};
 use std::sync::Arc;
 
-/// Most steps of one pattern: enough for any that `program` takes.
+/// The most steps of one pattern: enough for any pattern that `program` accepts.
 pub(crate) const STEPS_MAX: usize = 16 << 10;
 
-/// Deepest nesting of one pattern.
+/// The deepest nesting of one pattern.
 const NEST_MAX: u32 = 100;
 
-/// One step. Where nothing else is said the next one follows.
+/// One step. Unless it says otherwise, the next step follows.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     /// The next character is this one.
     Char(char),
     /// The next character is in this class.
     Class(Arc<CharClass>),
-    /// Both places are tried.
+    /// Both steps are tried.
     Split(u32, u32),
-    /// Goes on there.
+    /// Continues at that step.
     Jump(u32),
-    /// Something holds between two characters.
+    /// A condition holds between two characters.
     Look(Look),
     /// The text matches.
     Match,
 }
 
-/// Reads a regular expression.
+/// Parses a regular expression.
 pub(crate) fn parse(pattern: &str, nocase: bool) -> Result<Hir, Fault> {
     let mut builder = regex_syntax::ParserBuilder::new();
     builder.case_insensitive(nocase).nest_limit(NEST_MAX);
@@ -56,7 +56,7 @@ pub(crate) fn write_out<'c>(hir: &'c Hir, classes: &'c mut Classes) -> Result<Ve
 
 struct Writer<'c> {
     steps: Vec<Step>,
-    /// The last class: a repetition asks for the same one again and again.
+    /// The last class: a repetition uses the same one repeatedly.
     last: Option<(&'c Class, Arc<CharClass>)>,
     classes: &'c mut Classes,
 }
@@ -70,12 +70,12 @@ impl<'c> Writer<'c> {
         Ok(self.steps.len() - 1)
     }
 
-    /// The place of the next step.
+    /// The index of the next step.
     fn here(&self) -> u32 {
         self.steps.len() as u32
     }
 
-    /// Makes an earlier split or jump go on at the next step.
+    /// Makes an earlier split or jump continue at the next step.
     fn land(&mut self, at: usize) {
         let here = self.here();
         match &mut self.steps[at] {
@@ -89,7 +89,7 @@ impl<'c> Writer<'c> {
         match hir.kind() {
             HirKind::Empty => {}
             HirKind::Literal(literal) => {
-                // The parser keeps to UTF-8, so nothing is replaced here.
+                // The parser guarantees UTF-8, so nothing is replaced here.
                 for c in String::from_utf8_lossy(&literal.0).chars() {
                     self.push(Step::Char(c))?;
                 }

@@ -1,25 +1,25 @@
 //! Which positions of a pattern take which characters.
 //!
-//! Owns sorting them so that for any character all positions that take it are found at once: by
-//! blocks of ASCII characters that the same positions take, by single characters beyond, and by
-//! large classes, each of which is asked once however many positions have it.
+//! Owns their sorting, so that for any character all positions that take it are found at once: by blocks of ASCII
+//! characters that the same positions take, by single characters beyond ASCII, and by large classes, each of which is
+//! tested once however many positions have it.
 
 use crate::classes::CharClass;
 use crate::steps::Step;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Classes with at most so many characters beyond ASCII are spelled out.
+/// Classes with at most this many characters beyond ASCII are enumerated.
 const SMALL_CLASS: usize = 8;
 
-/// Positions, in order, by what they take.
+/// Positions, in order, by the characters that they take.
 #[derive(Default)]
 pub(crate) struct Takers {
-    /// By blocks of ASCII characters, a bit each; every character is in one block.
+    /// By blocks of ASCII characters, one bit each; every character is in one block.
     pub(crate) ascii: Vec<(u128, Vec<u32>)>,
     pub(crate) chars: BTreeMap<char, Vec<u32>>,
     pub(crate) large: Vec<(Arc<CharClass>, Vec<u32>)>,
-    /// Those that take every character beyond ASCII.
+    /// The positions that take every character beyond ASCII.
     pub(crate) beyond: Vec<u32>,
 }
 
@@ -47,7 +47,7 @@ impl Takers {
         takers
     }
 
-    /// All lists of positions but those that take everything beyond ASCII.
+    /// All lists of positions except `beyond`.
     pub(crate) fn all(&self) -> impl Iterator<Item = &[u32]> {
         let ascii = self.ascii.iter().map(|(_, positions)| positions);
         let large = self.large.iter().map(|(_, positions)| positions);
@@ -70,7 +70,7 @@ impl Takers {
     }
 }
 
-/// Cuts the ASCII characters into blocks that belong to the same sets.
+/// Splits the ASCII characters into blocks that belong to the same sets.
 fn blocks(sets: &BTreeMap<u128, Vec<u32>>) -> Vec<(u128, Vec<u32>)> {
     let mut blocks = vec![u128::MAX];
     for set in sets.keys() {

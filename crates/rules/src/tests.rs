@@ -1,4 +1,4 @@
-//! The whole crate against the design: every answer equals the one of trying each rule in turn.
+//! Tests of the whole crate: every answer equals that of trying each rule in turn.
 
 pub(crate) mod random;
 pub(crate) mod reference;
@@ -54,11 +54,14 @@ pub(crate) fn attributes(pairs: &[(&str, &str)]) -> Attributes {
 
 /// Decides both ways, which must agree.
 pub(crate) fn decide(ruleset: &Ruleset, attributes: &Attributes, world: &World) -> Decision {
-    // The priority of the input is wrong on purpose: the rules' own counts.
+    // The priority of the input is wrong on purpose: only the rules' own priority counts.
     let input = Seen { world, attributes, priority: Priority::MAX };
     let decision = ruleset.decide(&ruleset.candidates(attributes), &input);
-    let by_trace = ruleset.trace(attributes, &input).decision;
-    assert_eq!(by_trace, decision, "{attributes:?} {:#?}", ruleset.rules());
+    let slowly = ruleset.trace_slowly(attributes, &input);
+    assert_eq!(slowly.decision, decision, "{attributes:?} {:#?}", ruleset.rules());
+    let mut trace = ruleset.trace(&ruleset.candidates(attributes), &input);
+    ruleset.complete(&mut trace, attributes);
+    assert_eq!(trace, slowly, "{attributes:?} {:#?}", ruleset.rules());
     decision
 }
 
@@ -180,10 +183,10 @@ fn conditions_see_counters_and_the_priority_so_far() {
     assert!(!disabled.reads_counters());
 }
 
-/// What the engine's lock is held for: nothing that attributes alone decide.
+/// What is evaluated under the engine's lock: nothing that attributes alone decide.
 #[test]
 fn deciding_evaluates_no_condition_on_attributes_alone() {
-    /// A request whose attributes nobody may ask for.
+    /// A request whose attributes must not be read.
     struct Locked;
 
     impl Input for Locked {
@@ -233,10 +236,9 @@ fn a_trace_names_what_did_not_match() {
         "70 set 7",
     ]);
     let attributes = attributes(&[("user", "eva")]);
-    let trace = ruleset.trace(
-        &attributes,
-        &Seen { world: &WORLD, attributes: &attributes, priority: Priority::START },
-    );
+    let seen = Seen { world: &WORLD, attributes: &attributes, priority: Priority::START };
+    let mut trace = ruleset.trace(&ruleset.candidates(&attributes), &seen);
+    ruleset.complete(&mut trace, &attributes);
     let rules: Vec<u32> = trace.steps.iter().map(|step| step.rule).collect();
     assert_eq!(rules, [0, 2, 3, 4, 5], "neither disabled rules nor those behind a stop");
     let mut outcomes = trace.steps.into_iter().map(|step| step.outcome);
@@ -286,8 +288,8 @@ fn many_literals_are_all_found() {
 }
 
 #[test]
-fn counts_go_on_for_rules_that_stay_the_same() {
-    let old = compiled(&["10 raise 1", "20 user exact eva raise 1", "30 raise 2"]);
+fn counts_go_on_for_rules_that_match_the_same() {
+    let old = compiled(&["10 raise 1", "20 user exact eva raise 1", "30 raise 2", "50 reject"]);
     let mut counts = Counts::new(old.rules());
     for user in ["eva", "ann"] {
         counts.record(&decide(&old, &attributes(&[("user", user)]), &WORLD));
@@ -297,14 +299,15 @@ fn counts_go_on_for_rules_that_stay_the_same() {
         "20 user exact ann raise 1",
         "30 raise 2",
         "40 set 1",
+        "50 raise 3",
     ]);
     let mut counts = counts.carry_over(&old, &new);
     counts.record(&decide(&new, &attributes(&[]), &WORLD));
     let read: Vec<_> = counts.read().iter().map(|c| (c.evaluations, c.matches)).collect();
     assert_eq!(
         read,
-        [(2, 2), (1, 0), (3, 3), (1, 1)],
-        "flags keep counts, another pattern does not"
+        [(2, 2), (1, 0), (3, 3), (1, 1), (3, 3)],
+        "other flags and another result keep counts, another pattern does not"
     );
 }
 

@@ -11,18 +11,16 @@
 //! flag      = "log" | "disabled"
 //! ```
 //!
-//! A rule without a number is new and goes to the end of its list; a rule that says neither `continue`
-//! nor `stop` stops if it rejects, and else continues. An
-//! attribute or a text is written in one of three ways:
+//! A rule without a number is new and is added at the end of its list. A rule with neither `continue` nor `stop`
+//! stops if it rejects, and continues otherwise. An attribute or a text is written in one of three ways:
 //!
-//! - bare, if it has no blank, quote, backslash or control character and is none of the words above
-//!   (an attribute that begins with a digit is quoted too); `header["x-user"]` is bare as well, and means
-//!   `header.x-user`;
+//! - bare, if it has no blank, quote, backslash or control character and is not one of the words above (an attribute
+//!   that begins with a digit is quoted too); `header["x-user"]` is bare as well, and means `header.x-user`;
 //! - `"in double quotes"`, with `\"`, `\\`, `\n`, `\r`, `\t` and `\u{1f}` inside;
-//! - `'in single quotes'`, where `''` is a quote and every other character stands for itself, so that
-//!   regular expressions and conditions need no backslashes doubled.
+//! - `'in single quotes'`, where `''` is a quote and every other character is literal, so that regular expressions
+//!   and conditions need no doubled backslashes.
 //!
-//! What is shown reads back as the same rule. Owns reading (`read`) and showing (`show`).
+//! The displayed text parses as the same rule. Owns parsing (`read`) and display (`show`).
 
 mod read;
 mod show;
@@ -31,25 +29,25 @@ use crate::rule::{Action, CRITERIA_MAX, Criterion, Rule};
 use paceline_types::NameError;
 use std::fmt;
 
-/// Longest text of a rule. The longest rule that can be compiled has a text shorter than this.
+/// The longest text of a rule. The longest rule that can be compiled has a shorter text.
 pub const RULE_BYTES_MAX: usize = 2 << 20;
 
-/// Words that stand for themselves only in quotes.
+/// Words that must be quoted to be used as texts.
 const RESERVED: [&str; 15] = [
     "and", "when", "exact", "glob", "regex", "nocase", "nothing", "set", "raise", "lower",
     "reject", "continue", "stop", "log", "disabled",
 ];
 
-/// A rule that may not have its number yet.
+/// A rule that may not have a number yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewRule {
     /// The number, if it was given.
     pub number: Option<u32>,
-    /// The rest of the rule; its own number means nothing.
+    /// The rest of the rule; its own number is ignored.
     rule: Rule,
 }
 
-/// Why a text is no rule.
+/// Why a text is not a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseRuleError {
     /// The column, in characters from 1.
@@ -61,18 +59,18 @@ pub struct ParseRuleError {
 /// What is wrong with the text of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Problem {
-    /// Something else should stand here.
+    /// Something else is expected here.
     Expected {
-        /// What should.
+        /// What is expected.
         what: &'static str,
-        /// What does; empty at the end of the text.
+        /// What was found; empty at the end of the text.
         found: String,
     },
     /// A quoted text does not end.
     Unclosed,
-    /// A backslash in double quotes is followed by something without a meaning.
+    /// A backslash in double quotes is followed by a character without a meaning.
     Escape,
-    /// The attribute is none.
+    /// The attribute name is invalid.
     Attribute(NameError),
     /// The rule has more than [`CRITERIA_MAX`] criteria.
     TooManyCriteria,
@@ -81,11 +79,11 @@ pub enum Problem {
 }
 
 impl Rule {
-    /// Reads a rule with its number.
+    /// Parses a rule with its number.
     ///
     /// # Errors
     ///
-    /// When the text is no rule or has no number.
+    /// When the text is not a rule or has no number.
     pub fn parse(text: &str) -> Result<Self, ParseRuleError> {
         let new = Self::parse_new(text)?;
         match new.number {
@@ -98,35 +96,35 @@ impl Rule {
         }
     }
 
-    /// Reads a rule that may have no number.
+    /// Parses a rule that may have no number.
     ///
     /// # Errors
     ///
-    /// When the text is no rule.
+    /// When the text is not a rule.
     pub fn parse_new(text: &str) -> Result<NewRule, ParseRuleError> {
         read::read(text)
     }
 }
 
-/// Reads the criteria of a rule, as they stand in its text.
+/// Parses the criteria of a rule, in its text form.
 ///
 /// # Errors
 ///
-/// When the text is something else, or more.
+/// When the text is not exactly that.
 pub fn parse_criteria(text: &str) -> Result<Vec<Criterion>, ParseRuleError> {
     read::read_criteria(text)
 }
 
-/// Reads the action of a rule, as it stands in its text.
+/// Parses the action of a rule, in its text form.
 ///
 /// # Errors
 ///
-/// When the text is something else, or more.
+/// When the text is not exactly that.
 pub fn parse_action(text: &str) -> Result<Action, ParseRuleError> {
     read::read_action(text)
 }
 
-/// The criteria of a rule, as they stand in its text.
+/// The criteria of a rule, in its text form.
 #[must_use]
 pub fn show_criteria(criteria: &[Criterion]) -> String {
     let each: Vec<String> = criteria.iter().map(ToString::to_string).collect();
@@ -149,7 +147,7 @@ impl From<Rule> for NewRule {
 
 impl ParseRuleError {
     fn expected(column: usize, what: &'static str, found: &str) -> Self {
-        // A rule can be long; enough of it is quoted to recognise the place.
+        // A rule can be long; enough of it is quoted to recognize the place.
         let found = found.chars().take(40).collect();
         Self { column, problem: Problem::Expected { what, found } }
     }

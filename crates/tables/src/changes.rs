@@ -8,21 +8,21 @@ use crate::store::{Row, Store};
 use crate::value::Datum;
 use paceline_types::Uuid;
 
-/// One row that came, went or changed.
+/// One row that was inserted, deleted or modified.
 #[derive(Clone, Debug)]
 pub struct RowChange {
     /// Its table.
     pub table: TableId,
     /// Its UUID.
     pub uuid: Uuid,
-    /// The row before; none if it was inserted.
+    /// The row before; `None` if it was inserted.
     pub old: Option<Row>,
-    /// The row after; none if it was deleted.
+    /// The row after; `None` if it was deleted.
     pub new: Option<Row>,
 }
 
 impl RowChange {
-    /// Whether `column` has another value than before; always so for rows that came or went.
+    /// Whether `column` has another value than before; always true for inserted and deleted rows.
     #[must_use]
     pub fn changed(&self, column: ColumnId) -> bool {
         match (&self.old, &self.new) {
@@ -31,7 +31,7 @@ impl RowChange {
         }
     }
 
-    /// The steps that it takes to see whether `column` has another value than before.
+    /// The steps of checking whether `column` has another value than before.
     pub(crate) fn compare_steps(&self, column: ColumnId) -> usize {
         match (&self.old, &self.new) {
             (Some(old), Some(new)) => {
@@ -43,8 +43,8 @@ impl RowChange {
         }
     }
 
-    /// Bytes of memory this keeps, rows included that the database has too. Values that both rows share do not count, and
-    /// are not looked at: the change that takes such a value away from the row counts it.
+    /// Bytes of memory this keeps, including rows that the database has too. Values that both rows share do not
+    /// count and are not looked at: the change that removes such a value from the row counts it.
     #[must_use]
     pub fn memory(&self) -> usize {
         let values = |row: &Row| size_of_val::<[Datum]>(row);
@@ -91,13 +91,13 @@ impl Changes {
         self.rows.chunk_by(|a, b| a.table == b.table)
     }
 
-    /// Bytes of memory this keeps, rows included that the database has too.
+    /// Bytes of memory this keeps, including rows that the database has too.
     #[must_use]
     pub fn memory(&self) -> usize {
         self.rows.iter().map(RowChange::memory).sum()
     }
 
-    /// Puts everything back as it was before. Later changes must have been undone first.
+    /// Restores everything as it was before. Later changes must have been undone first.
     pub fn undo(&self, store: &mut Store) {
         for change in self.rows.iter().rev() {
             store.put(change.table, change.uuid, change.old.clone());

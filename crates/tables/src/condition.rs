@@ -1,6 +1,6 @@
 //! Conditions: the `where` of operations and monitors.
 //!
-//! A condition is a list of clauses. Operations want all of them to hold, monitors any of them.
+//! A condition is a list of clauses. Operations require all of them to hold, monitors any of them.
 
 use crate::error::{Error, tag};
 use crate::json::Json;
@@ -24,9 +24,9 @@ pub enum Function {
     GreaterOrEqual,
     /// `>`
     Greater,
-    /// The column has all the argument's elements.
+    /// The column contains all elements of the argument.
     Includes,
-    /// The column has none of the argument's elements.
+    /// The column contains none of the elements of the argument.
     Excludes,
 }
 
@@ -61,7 +61,7 @@ pub enum Clause {
         column: ColumnId,
         /// How it is compared.
         function: Function,
-        /// With what.
+        /// The argument.
         argument: Datum,
     },
 }
@@ -69,18 +69,18 @@ pub enum Clause {
 /// A list of clauses.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Condition {
-    /// The clauses but those in `equals` and `included`, in the order given.
+    /// All clauses except those in `equals` and `included`, in the order given.
     clauses: Vec<Clause>,
-    /// What columns are compared with by `==`, where that are many: clients watch thousands of rows
-    /// by name or UUID this way. Only used where any clause may hold.
+    /// The arguments of `==` on columns with many such clauses: clients watch thousands of rows by name or UUID
+    /// this way. Used only in conditions where any clause may hold.
     equals: Vec<(ColumnId, Many<Datum>)>,
-    /// The same for sets that are to include one element.
+    /// The same for `includes` with one element.
     included: Vec<(ColumnId, Many<Atom>)>,
     /// The columns that clauses look at, sorted: there may be thousands of clauses on few columns.
     tested: Vec<ColumnId>,
-    /// The columns whose values are searched for the arguments of `clauses`, with the steps of these arguments.
+    /// The columns whose values are searched for the arguments of `clauses`, with the steps of those arguments.
     searched: Vec<(ColumnId, usize)>,
-    /// The steps that the clauses take on a row whatever its values are.
+    /// The steps that the clauses take on any row, whatever its values.
     fixed: usize,
 }
 
@@ -88,12 +88,12 @@ pub struct Condition {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Many<T> {
     sorted: Vec<T>,
-    /// The steps that it takes to compare all of them, and the one that takes most.
+    /// The steps of comparing all of them, and of comparing the longest.
     steps: usize,
     longest: usize,
 }
 
-/// More clauses than this are worth a set.
+/// With more clauses than this, a set is faster.
 const FEW: usize = 8;
 
 impl<T: Ord> Many<T> {
@@ -111,7 +111,7 @@ impl<T: Ord> Many<T> {
 }
 
 impl Many<Atom> {
-    /// Whether one of these is in `value`. The smaller of both is searched for in the larger.
+    /// Whether `value` contains one of these. The elements of the smaller are searched for in the larger.
     fn any_in(&self, value: &Datum) -> bool {
         let atoms = value.atoms();
         if atoms.len() <= self.sorted.len() {
@@ -121,7 +121,7 @@ impl Many<Atom> {
         }
     }
 
-    /// The steps that [`Many::any_in`] takes at most.
+    /// The most steps that [`Many::any_in`] takes.
     fn steps_in(&self, value: &Datum) -> usize {
         let (known, wanted) = (value.len(), self.sorted.len());
         if known <= wanted {
@@ -132,13 +132,13 @@ impl Many<Atom> {
     }
 }
 
-/// How often so many elements are halved to find one of them.
+/// How often this many elements are halved to find one of them.
 const fn halvings(count: usize) -> usize {
     (usize::BITS - count.leading_zeros()) as usize
 }
 
 impl Condition {
-    /// The condition of these clauses, for those who ask whether any of them holds.
+    /// The condition of these clauses, for callers that ask whether any of them holds.
     #[must_use]
     pub fn any_of(clauses: Vec<Clause>) -> Self {
         if clauses.len() <= FEW {
@@ -194,7 +194,7 @@ impl Condition {
         self.clauses.is_empty() && self.equals.is_empty() && self.included.is_empty()
     }
 
-    /// Parses an array of clauses on columns of `table`, for those who ask whether all of them hold.
+    /// Parses an array of clauses on columns of `table`, for callers that ask whether all of them hold.
     pub fn parse(
         json: &[Json],
         table: &TableSchema,
@@ -223,7 +223,7 @@ impl Condition {
             || self.clauses.iter().any(|clause| clause.holds(row))
     }
 
-    /// The value that `column` must be equal to for all clauses to hold, if one says so.
+    /// The value that `column` must equal for all clauses to hold, if a clause requires one.
     #[must_use]
     pub fn equal_to(&self, column: ColumnId) -> Option<&Datum> {
         self.clauses.iter().find_map(|clause| match clause {
@@ -244,12 +244,12 @@ impl Condition {
         self.tested.binary_search(&column).is_ok()
     }
 
-    /// The steps that it takes to test all clauses on one row, apart from what depends on the size of the row's values.
+    /// The steps of testing all clauses on one row, without what depends on the size of the row's values.
     pub(crate) const fn weight(&self) -> usize {
         1 + self.fixed
     }
 
-    /// The steps it takes at most to test all clauses on this row.
+    /// The most steps of testing all clauses on this row.
     #[must_use]
     pub fn steps_on(&self, row: &[Datum]) -> usize {
         let included =
@@ -257,7 +257,7 @@ impl Condition {
         included.fold(self.weight(), usize::saturating_add).saturating_add(self.search_steps(row))
     }
 
-    /// The part of these steps that searching large values for the arguments of clauses takes.
+    /// The part of these steps that is spent on searching large values for the arguments of clauses.
     pub(crate) fn search_steps(&self, row: &[Datum]) -> usize {
         let of = |(column, steps): &(ColumnId, usize)| {
             steps.saturating_mul(halvings(row[column.index()].len()).saturating_sub(1))
@@ -292,7 +292,7 @@ impl Condition {
 }
 
 impl Clause {
-    /// The column that it looks at.
+    /// The column that it tests.
     const fn column(&self) -> Option<ColumnId> {
         match self {
             Self::Constant(_) => None,
@@ -300,8 +300,8 @@ impl Clause {
         }
     }
 
-    /// The steps it takes to test this on one row: those of reading the argument. Values that are compared with it are read
-    /// no further than it is long.
+    /// The steps of testing this clause on one row: those of reading the argument. A value that is compared with
+    /// the argument is read no further than the argument is long.
     fn weight(&self) -> usize {
         match self {
             Self::Constant(_) => 1,
@@ -385,7 +385,7 @@ impl Clause {
         let value = &row[column.index()];
         let order = || match (value.single(), argument.single()) {
             (Some(a), Some(b)) => Some(a.cmp(b)),
-            // An optional number that is missing is neither less nor greater than anything.
+            // An optional number that is missing is neither less nor greater than another value.
             _ => None,
         };
         match function {
@@ -401,8 +401,8 @@ impl Clause {
     }
 }
 
-/// How many elements the argument of a clause may have: sets and maps are compared with smaller
-/// ones by `includes`, and with any by `excludes`.
+/// How many elements the argument of a clause may have: `includes` compares sets and maps with smaller ones,
+/// `excludes` with any.
 fn argument_bounds(ty: &Type, function: Function) -> (u32, u32) {
     match function {
         _ if function.is_order() => (1, ty.max),

@@ -1,7 +1,7 @@
 //! Conversion of a database to another schema.
 //!
-//! Tables and columns of the same name are carried over, others are dropped or get defaults. A
-//! value that does not fit its column's new type fails the conversion.
+//! Tables and columns of the same name are kept. Others are dropped, and new ones get defaults. A value that does
+//! not fit the new type of its column fails the conversion.
 
 use crate::error::Error;
 use crate::json::{self, Json};

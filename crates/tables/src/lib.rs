@@ -1,9 +1,9 @@
 //! The database: OVSDB schemas, rows, transactions, journal records and monitors (RFC 7047 and the
 //! extensions that today's clients use).
 //!
-//! Pure: the head is a plain structure, a transaction is a call that answers results and changes, a
-//! monitor is a function from changes to text. No file, socket, clock, lock or thread; randomness
-//! comes from a seed given at construction, and no behaviour depends on the order of a hash table.
+//! Pure: the head is a plain structure, a transaction is a call that returns results and changes, a monitor is a
+//! function from changes to text. No file, socket, clock, lock or thread. Randomness comes from a seed given at
+//! construction, and no behaviour depends on the order of a hash table.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod changes;

@@ -1,7 +1,7 @@
 //! Reading the members of a JSON object by name and kind, each at most once, none left over.
 //!
-//! The first problem found is kept and reported by [`Members::finish`], so that an operation can
-//! read all its members in one go. A member nobody asked for is an error.
+//! The first problem found is kept and reported by [`Members::finish`], so that an operation can read all its
+//! members before it checks for errors. A member that was not read is an error.
 
 use crate::error::Error;
 use crate::json::{Json, Object};
@@ -90,7 +90,7 @@ impl<'a> Members<'a> {
         self.json
     }
 
-    /// A member that must be there.
+    /// Reads a member that must be present.
     pub fn required(&mut self, name: &'a str, kinds: Kinds) -> Option<&'a Json> {
         let value = self.optional(name, kinds);
         if value.is_none() {
@@ -99,7 +99,7 @@ impl<'a> Members<'a> {
         value
     }
 
-    /// A member that may be missing.
+    /// Reads a member that may be missing.
     pub fn optional(&mut self, name: &'a str, kinds: Kinds) -> Option<&'a Json> {
         let value = self.object?.get(name)?;
         if !kinds.allow(value) {
@@ -110,7 +110,7 @@ impl<'a> Members<'a> {
         Some(value)
     }
 
-    /// An optional boolean.
+    /// Reads an optional boolean.
     pub fn bool_or(&mut self, name: &'a str, default: bool) -> bool {
         match self.optional(name, Kinds::BOOL) {
             Some(Json::Bool(value)) => *value,
@@ -131,7 +131,7 @@ impl<'a> Members<'a> {
         self.error.clone().map_or(Ok(()), Err)
     }
 
-    /// Ends reading: the first problem, or a member that nobody asked for.
+    /// Ends reading. The error is the first problem, or a member that was not read.
     pub fn finish(mut self) -> Result<(), Error> {
         if let (None, Some(object)) = (&self.error, self.object) {
             let extra = object.len().saturating_sub(self.used.len());

@@ -52,7 +52,7 @@ pub struct Mutation {
     pub column: ColumnId,
     mutator: Mutator,
     argument: Datum,
-    /// A map column's deletion by keys rather than by pairs.
+    /// For a map column: deletes by keys rather than by pairs.
     by_key: bool,
 }
 
@@ -120,12 +120,12 @@ impl Mutation {
         Ok(changed)
     }
 
-    /// Whether it adds or takes away elements of a set or map.
+    /// Whether it adds or removes elements of a set or map.
     pub(crate) fn is_by_element(&self) -> bool {
         matches!(self.mutator, Mutator::Insert | Mutator::Delete)
     }
 
-    /// The steps that its argument takes.
+    /// The steps of its argument.
     pub(crate) fn steps(&self) -> usize {
         self.argument.steps()
     }
@@ -185,7 +185,7 @@ impl Mutation {
                 Mutator::Subtract => x.checked_sub(*y),
                 Mutator::Multiply => x.checked_mul(*y),
                 Mutator::Divide => x.checked_div(*y),
-                // The remainder by -1 is 0, also where the quotient would be out of range.
+                // The remainder by -1 is 0, even where the quotient would be out of range.
                 _ => Some(x.wrapping_rem(*y)),
             }
             .map(Atom::Integer),
@@ -207,7 +207,7 @@ impl Mutation {
     }
 }
 
-/// A large set or map in a form that takes and gives one element at a time.
+/// A large set or map in a form to which elements can be added and removed one at a time.
 pub(crate) enum Gathered {
     Set(BTreeSet<Atom>),
     Map(BTreeMap<Atom, Atom>),
@@ -236,14 +236,14 @@ impl Gathered {
     }
 }
 
-/// All elements of `value` and those of `more` that are not there yet; keys of a map that are
-/// there keep their value.
+/// All elements of `value`, and those of `more` that `value` does not have. Keys that a map already has keep their
+/// value.
 fn union(value: &Datum, more: &Datum) -> Datum {
     if value.pairs().is_empty() && more.pairs().is_empty() {
         return union_of_sets(value.atoms(), more.atoms());
     }
     let mut pairs = [value.pairs(), more.pairs()].concat();
-    // The sort is stable and the old pairs come first, so they are the ones kept.
+    // The sort is stable and the old pairs come first, so the old pairs are kept.
     pairs.sort_by(|a, b| a.0.cmp(&b.0));
     pairs.dedup_by(|later, kept| later.0 == kept.0);
     Datum::from_sorted_pairs(pairs)
@@ -281,8 +281,8 @@ fn subtract(value: &Datum, less: &Datum, by_key: bool) -> Datum {
     Datum::from_sorted_pairs(pairs.iter().filter(kept).cloned().collect())
 }
 
-/// A walk along a sorted list, to find elements in the order of the list. All look-ups together take as many steps as the
-/// list and the look-ups have elements.
+/// A walk along a sorted list that finds elements in the order of the list. All look-ups together take as many
+/// steps as the list and the look-ups have elements.
 struct Walk<'a, T>(&'a [T]);
 
 impl<'a, T> Walk<'a, T> {

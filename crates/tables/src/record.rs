@@ -1,9 +1,9 @@
-//! Journal records: one transaction as the JSON object that OVSDB's standalone log holds.
+//! Journal records: one transaction as a JSON object, as in OVSDB's standalone log.
 //!
 //! `{table: {uuid: {column: value, ...} | null, ...}, ..., "_comment": ..., "_date": ...,
-//! "_is_diff": true}`. New rows name the columns that differ from their default, changed rows the
-//! difference of each changed column, deleted rows are `null`. Ephemeral columns are left out; a
-//! transaction that changed nothing else has no record.
+//! "_is_diff": true}`. New rows contain the columns that differ from their default, changed rows the difference of
+//! each changed column, deleted rows are `null`. Ephemeral columns are left out; a transaction that changed nothing
+//! else has no record.
 
 use crate::changes::{Changes, RowChange};
 use crate::error::{Error, tag};
@@ -16,8 +16,8 @@ use paceline_types::Uuid;
 use paceline_types::limits::JSON_DEPTH_MAX_OVSDB;
 use std::sync::Arc;
 
-/// Appends the record of `changes`, made at `date_ms` (milliseconds since 1970), without those of
-/// the tables in `skip`. Answers false, and appends nothing, if nothing persistent changed.
+/// Appends the record of `changes`, made at `date_ms` (milliseconds since 1970), without the tables in `skip`.
+/// Returns false, and appends nothing, if nothing persistent changed.
 pub fn write_record(
     changes: &Changes,
     schema: &Schema,
@@ -58,19 +58,19 @@ pub fn write_record(
     true
 }
 
-/// How a record tells changed columns.
+/// How a record describes changed columns.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// By what turns the old value into the new one.
+    /// By the difference that turns the old value into the new one.
     Differences,
     /// By the new value.
     Values,
 }
 
-/// Differences are shorter, but readers of Open vSwitch 3.1 refuse one with more or fewer elements
-/// than the column itself may have, and take one for the new value where the old value is the
-/// column's default. Where that is not empty the two are not the same. A record that would need such
-/// a difference tells values instead.
+/// Differences are shorter, but readers of Open vSwitch 3.1 refuse a difference with more or fewer elements than
+/// the column itself may have. They also read a difference as the new value where the old value is the column's
+/// default; if that default is not empty, the two differ. A record that would need such a difference contains
+/// values instead.
 fn form_of(changes: &Changes, schema: &Schema) -> Form {
     for change in &changes.rows {
         let (Some(old), Some(new)) = (&change.old, &change.new) else { continue };
@@ -92,8 +92,8 @@ fn form_of(changes: &Changes, schema: &Schema) -> Form {
     Form::Differences
 }
 
-/// Appends the record that holds the whole of `snapshot` without the tables in `skip`. It is one
-/// record, because rows that refer to each other must come back together.
+/// Appends the record of the whole `snapshot` without the tables in `skip`. It is one record, because rows that
+/// refer to each other must be restored together.
 pub fn write_snapshot(
     snapshot: &Snapshot,
     skip: &[TableId],
@@ -135,7 +135,7 @@ fn write_annotations(comment: &str, date_ms: u64, form: Form, out: &mut Vec<u8>)
     out.push(b'}');
 }
 
-/// Takes the comma after the last element away.
+/// Removes the comma after the last element.
 fn end_list(out: &mut Vec<u8>) {
     if out.last() == Some(&b',') {
         out.pop();
@@ -203,9 +203,9 @@ fn journaled(table: &TableSchema) -> impl Iterator<Item = ColumnId> {
 }
 
 impl Database {
-    /// Does what a journal record says. The record was checked when it was written, so a failure
-    /// means that it is not a record of this database. It is read column by column, so that a record
-    /// of a whole database is never in memory as a value.
+    /// Applies a journal record. The record was checked when it was written, so a failure means that it is not a
+    /// record of this database. It is read column by column, so that a record of a whole database is never in
+    /// memory as a value.
     pub fn apply_record(&mut self, record: &[u8]) -> Result<Changes, Error> {
         let schema = self.schema().clone();
         let differences = tells_differences(record)?;
@@ -230,8 +230,8 @@ impl Database {
         })
     }
 
-    /// Replaces the rows of one table that the server itself maintains: each row is given by its
-    /// UUID and the values of its columns in schema order without `_uuid` and `_version`.
+    /// Replaces the rows of one table that the server itself maintains. Each row is given by its UUID and the
+    /// values of its columns in schema order without `_uuid` and `_version`.
     pub fn maintain(
         &mut self,
         rows: Vec<(TableId, Uuid, Option<Vec<Datum>>)>,
@@ -245,8 +245,8 @@ impl Database {
         })
     }
 
-    /// The same for ephemeral columns of rows that are there: they keep their `_version`, so that
-    /// whoever watches it for a change of the row itself is not disturbed.
+    /// The same for ephemeral columns of existing rows. The rows keep their `_version`, so that clients that watch
+    /// it for changes of the row itself are not disturbed.
     pub fn refresh(
         &mut self,
         rows: Vec<(TableId, Uuid, Option<Vec<Datum>>)>,
@@ -270,9 +270,9 @@ fn read_annotation(name: &str, value: &Json) -> Result<(), Error> {
     }
 }
 
-/// Whether a record tells changed columns by their difference.
+/// Whether a record describes changed columns by their difference.
 fn tells_differences(record: &[u8]) -> Result<bool, Error> {
-    // The marker is a member like any other and may stand anywhere; it usually comes last.
+    // The marker is a member like any other and may be anywhere; it usually comes last.
     if record.trim_ascii_end().ends_with(b"\"_is_diff\":true}") {
         return Ok(true);
     }
@@ -297,7 +297,7 @@ pub(crate) fn finish_row(uuid: Uuid, values: Vec<Datum>, symbols: &mut Symbols<'
     row.into()
 }
 
-/// Reads a row: `null` if it goes, or the columns that make it or change it.
+/// Reads a row: `null` if it is deleted, otherwise the columns that create or change it.
 fn read_row(
     reader: &mut Reader<'_>,
     old: Option<Row>,

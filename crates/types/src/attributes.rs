@@ -1,8 +1,8 @@
-//! What is known of a request: the attributes that rules match and expressions read.
+//! The attributes of a request, which rules match and expressions read.
 //!
-//! Owns one buffer of text per request. Well-known attributes are found by number, all others
-//! (`header.x-user`, `cookie.id`, `tag.job`, whatever a caller sends) by name. Promises that a
-//! request's attributes stay within [`limits`]; a missing attribute reads as `""`.
+//! Owns one buffer of text per request. Well-known attributes are found by index, all others (`header.x-user`,
+//! `cookie.id`, `tag.job`, any that a caller sends) by name. Promises that a request's attributes stay within
+//! [`limits`]; a missing attribute reads as `""`.
 
 use crate::limits;
 use std::fmt;
@@ -15,7 +15,7 @@ pub enum Known {
     Kind,
     /// The user.
     User,
-    /// Where the request came from.
+    /// The host that the request came from.
     Host,
     /// The program or job name.
     Task,
@@ -68,12 +68,12 @@ pub const KNOWN: [(&str, Known); 16] = [
 /// Maps of attributes: `header["x-user"]` is the attribute `header.x-user`.
 pub const MAPS: [&str; 3] = ["header", "cookie", "tag"];
 
-/// The name of an attribute, looked up once and then found quickly.
+/// The name of an attribute, resolved once and then found quickly.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Name {
-    /// One of the well-known ones.
+    /// A well-known attribute.
     Known(Known),
-    /// The request's priority so far, a number.
+    /// The request's current priority, a number.
     Priority,
     /// Any other, by its full name.
     Other(Box<str>),
@@ -107,11 +107,11 @@ impl fmt::Display for NameError {
 impl std::error::Error for NameError {}
 
 impl Name {
-    /// The attribute that `text` names. One of a map may be written as `header["x-user"]`, too.
+    /// The attribute that `text` names. An entry of a map may also be written as `header["x-user"]`.
     ///
     /// # Errors
     ///
-    /// When the text is no name: empty, too long, or with blanks or control characters in it.
+    /// When the text is not a name: it is empty, too long, or contains blanks or control characters.
     pub fn parse(text: &str) -> Result<Self, NameError> {
         if text == "priority" {
             return Ok(Self::Priority);
@@ -132,7 +132,7 @@ impl Name {
         }
         match text.chars().find(|c| c.is_whitespace() || c.is_control()) {
             Some(c) => Err(NameError::Character(c)),
-            // Names of headers have no case; doors hand them in as lower case.
+            // Header names are case-insensitive; doors pass them in lower case.
             None if text.starts_with("header.") => {
                 Ok(Self::Other(text.to_ascii_lowercase().into()))
             }
@@ -147,6 +147,15 @@ fn indexed(text: &str) -> Option<(&str, &str)> {
     let quote = index.chars().next().filter(|quote| matches!(quote, '"' | '\''))?;
     let index = index.strip_prefix(quote)?.strip_suffix(quote)?;
     (MAPS.contains(&map) && !index.contains(quote)).then_some((map, index))
+}
+
+/// The right spelling of a name that looks like an entry of a map and is none, such as `tag[table]`. It may be a name
+/// all the same, so only doors for people refuse it.
+#[must_use]
+pub fn entry_meant(text: &str) -> Option<String> {
+    let (map, index) = text.split_once('[').filter(|(map, _)| MAPS.contains(map))?;
+    let index = index.trim_matches([']', '"', '\'']);
+    indexed(text).is_none().then(|| format!("{map}.{index} or {map}[\"{index}\"]"))
 }
 
 impl fmt::Display for Name {
@@ -164,7 +173,7 @@ impl fmt::Display for Name {
 /// Why an attribute was not accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AttributeError {
-    /// The name is none.
+    /// The name is invalid.
     Name(NameError),
     /// `priority` is set by the rules; no client can set it.
     Priority,
@@ -204,37 +213,37 @@ struct Piece {
 pub struct Attributes {
     buffer: String,
     known: [Piece; KNOWN.len()],
-    /// The others, in the order they were set.
+    /// The other attributes, in the order they were set.
     others: Vec<Other>,
 }
 
 /// An attribute that is found by its name.
 #[derive(Clone, Copy, Debug)]
 struct Other {
-    /// Tells most names apart, so that few are compared when one is looked for.
+    /// Distinguishes most names, so that a look-up compares few of them.
     tag: u32,
     name: Piece,
     value: Piece,
 }
 
 impl Attributes {
-    /// None yet.
+    /// No attributes.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// None yet, with room for so many bytes.
+    /// No attributes, with capacity for this many bytes.
     #[must_use]
     pub fn with_capacity(bytes: usize) -> Self {
         Self { buffer: String::with_capacity(bytes), ..Self::default() }
     }
 
-    /// Sets the attribute `name`, in place of an earlier value.
+    /// Sets the attribute `name`, replacing an earlier value.
     ///
     /// # Errors
     ///
-    /// When the name is none, or a limit would be passed; then nothing is changed.
+    /// When the name is invalid, or a limit would be exceeded; then nothing is changed.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), AttributeError> {
         match Name::parse(name).map_err(AttributeError::Name)? {
             Name::Known(known) => self.set_known(known, value),
@@ -256,7 +265,7 @@ impl Attributes {
         }
     }
 
-    /// Sets a well-known attribute, in place of an earlier value.
+    /// Sets a well-known attribute, replacing an earlier value.
     ///
     /// # Errors
     ///
@@ -267,8 +276,8 @@ impl Attributes {
         Ok(())
     }
 
-    /// Puts a name that the engine gives in place of an earlier one: past the bounds, which are for
-    /// what others send, and without keeping a value that was put last.
+    /// Replaces a name that the engine sets. The bounds, which apply to what clients send, are not checked. If the
+    /// earlier value was added last, its memory is reused.
     pub fn put(&mut self, name: Known, value: &str) {
         let old = self.known[name as usize];
         if self.text(old) == value {
@@ -286,7 +295,7 @@ impl Attributes {
         self.text(self.known[name as usize])
     }
 
-    /// The value of the attribute with this full name that is not well-known, `""` if not set.
+    /// The value of an attribute that is not well-known, by its full name; `""` if it was not set.
     #[must_use]
     pub fn other(&self, name: &str) -> &str {
         self.find(name).map_or("", |index| self.text(self.others[index].value))
@@ -309,7 +318,7 @@ impl Attributes {
         known.chain(others).filter(|(_, value)| !value.is_empty())
     }
 
-    /// How many bytes names and values take, earlier values included.
+    /// The size of names and values in bytes, including earlier values.
     #[must_use]
     pub const fn bytes(&self) -> usize {
         self.buffer.len()
@@ -334,7 +343,7 @@ impl Attributes {
     }
 
     fn push(&mut self, text: &str) -> Piece {
-        // Nothing is nowhere, so that it stays within the buffer when that gets shorter.
+        // An empty text has no place, so that it stays within the buffer when the buffer is truncated.
         if text.is_empty() {
             return Piece::default();
         }
@@ -344,7 +353,7 @@ impl Attributes {
     }
 }
 
-/// A number that two names seldom share: headers differ in their length or in how they end.
+/// A number that two names rarely share: headers differ in their length or in how they end.
 fn tag(name: &str) -> u32 {
     let bytes = name.as_bytes();
     let end = match bytes.last_chunk() {
@@ -356,7 +365,7 @@ fn tag(name: &str) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::{AttributeError, Attributes, KNOWN, Known, Name, NameError};
+    use super::{AttributeError, Attributes, KNOWN, Known, Name, NameError, entry_meant};
     use crate::limits;
 
     #[test]
@@ -388,7 +397,7 @@ mod tests {
         ] {
             assert_eq!(Name::parse(text).unwrap().to_string(), name);
         }
-        // What only looks like it is a name of its own, above all one that the doors set.
+        // A text that only looks like an entry is a name of its own, in particular one that the doors set.
         for own in [
             "attr[\"user\"]",
             "header[x]",
@@ -398,6 +407,15 @@ mod tests {
             "tag[\"a\"b\"]",
         ] {
             assert_eq!(Name::parse(own).unwrap().to_string(), own);
+        }
+        for (text, meant) in [
+            ("tag[table]", Some("tag.table or tag[\"table\"]")),
+            ("header[\"x']", Some("header.x or header[\"x\"]")),
+            ("header[\"x\"]", None),
+            ("tag.table", None),
+            ("a[b]", None),
+        ] {
+            assert_eq!(entry_meant(text).as_deref(), meant, "{text}");
         }
         assert_eq!(Name::parse("header[\"\"]"), Err(NameError::Empty));
         assert_eq!(Name::parse("header[\"a b\"]"), Err(NameError::Character(' ')));

@@ -1,16 +1,16 @@
-//! Numbers that name things, one type each, so that they cannot be mixed up.
+//! Ids of objects, one type each, so that they cannot be mixed up.
 
 use std::fmt;
 
-/// One client connection or API lease, as the host numbers them.
+/// One client connection or API lease. The host assigns the numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(pub u64);
 
-/// One request, from its submission to its settlement or refusal. Numbers only grow.
+/// One request, from its submission to its settlement or refusal. Ids only grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u64);
 
-/// One checkpoint, for as long as it exists: an edit keeps the number, a new one has a new number.
+/// One checkpoint, for as long as it exists: an edit keeps the id, a new checkpoint gets a new one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CheckpointId(pub u32);
 
@@ -22,7 +22,7 @@ pub struct PoolId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BackendId(pub u32);
 
-/// One server of a backend, for as long as it exists. No two backends have one of the same number.
+/// One server of a backend, for as long as it exists. Ids are unique over all backends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServerId(pub u32);
 

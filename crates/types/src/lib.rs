@@ -1,5 +1,5 @@
-//! Words that every crate shares: time, priorities, requests and their attributes, refusals, ids, and
-//! the limits that guard memory.
+//! Types that every crate shares: time, priorities, requests and their attributes, refusals, ids, and the limits that
+//! guard memory.
 //!
 //! Owns plain values only. Promises that every value is the same on every run for the same input.
 //! Never reads a clock, a random source or the environment.
@@ -20,7 +20,9 @@ mod span;
 mod time;
 mod uuid;
 
-pub use attributes::{AttributeError, Attributes, KNOWN, Known, MAPS, Name, NameError};
+pub use attributes::{
+    AttributeError, Attributes, KNOWN, Known, MAPS, Name, NameError, entry_meant,
+};
 pub use date::civil;
 pub use ids::{BackendId, CheckpointId, PoolId, RequestId, ServerId, SessionId};
 pub use line::{Line, Toll};

@@ -1,24 +1,24 @@
-//! The line of every queue: waiters in the order of rank, with the cost of all that stand before one.
+//! The line of every queue: waiters in the order of rank, with the cost of all waiters ahead of one.
 //!
-//! Owns a sorted list in chunks. Promises that joining, leaving, and asking how many waiters stand
-//! before one, and their cost, touch one chunk and a short list of sums, so that a line of 100,000 costs about
-//! as much as one of ten. Never re-sorts: a rank does not change.
+//! Owns a sorted list in chunks. Promises that joining, leaving, and computing how many waiters are ahead of one, and
+//! their cost, touch one chunk and a short list of sums, so that a line of 100,000 costs about as much as one of ten.
+//! Never re-sorts: a rank does not change.
 
 use crate::{Rank, RequestId};
 use std::collections::VecDeque;
 
-/// A chunk that grows past this is split in two.
+/// A chunk that grows beyond this is split in two.
 const CHUNK_MAX: usize = 128;
 
-/// A chunk that shrinks below this is joined with a neighbour if that is short too.
+/// A chunk that shrinks below this is merged with a neighbour if that is short too.
 const CHUNK_MIN: usize = 16;
 
 /// What one waiter, or several together, will use up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Toll {
-    /// Units of the counter that is waited for.
+    /// Units of the counter that the waiter waits for.
     pub cost: u64,
-    /// Units of the fair share: cost by weight. Where shares do not matter, the same as the cost.
+    /// Units of the fair share: cost by weight. If shares do not matter, the same as the cost.
     pub share: u64,
 }
 
@@ -58,7 +58,7 @@ impl Line {
         Self { chunks: VecDeque::new(), len: 0, toll: Toll { cost: 0, share: 0 } }
     }
 
-    /// Takes a place in the line. Each rank stands there once.
+    /// Adds a waiter. Each rank is in the line at most once.
     pub fn join(&mut self, rank: Rank, toll: Toll) {
         self.len += 1;
         self.toll += toll;
@@ -79,7 +79,7 @@ impl Line {
         }
     }
 
-    /// Gives up the place of `rank`; returns its toll, or `None` if it did not stand here.
+    /// Removes the waiter `rank`; returns its toll, or `None` if it was not here.
     pub fn leave(&mut self, rank: Rank) -> Option<Toll> {
         let index = self.chunk_of(rank);
         let chunk = self.chunks.get_mut(index)?;
@@ -106,7 +106,7 @@ impl Line {
         self.chunks.back().and_then(|chunk| chunk.places.last()).copied()
     }
 
-    /// How many wait.
+    /// How many requests wait.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.len
@@ -124,7 +124,7 @@ impl Line {
         self.toll
     }
 
-    /// How many stand before `rank`, and their toll; `rank` itself need not stand here.
+    /// How many waiters are ahead of `rank`, and their toll; `rank` itself need not be here.
     #[must_use]
     pub fn before(&self, rank: Rank) -> (usize, Toll) {
         let index = self.chunk_of(rank);
@@ -141,8 +141,8 @@ impl Line {
         (count, toll)
     }
 
-    /// How many stand first until `share` is used up, and their toll: all waiters whose shares before
-    /// them come to less than `share`, or to exactly `share` if `tie` holds for them.
+    /// How many waiters at the front use up `share`, and their toll: all waiters for which the shares ahead of them
+    /// sum to less than `share`, or to exactly `share` if `tie` holds for them.
     #[must_use]
     pub fn until_share(&self, share: u64, tie: impl Fn(Rank) -> bool) -> (usize, Toll) {
         let (mut count, mut toll) = (0, Toll::default());
@@ -163,7 +163,7 @@ impl Line {
         (count, toll)
     }
 
-    /// The waiter at place `index`, counted from 0.
+    /// The waiter at index `index`, counted from 0.
     #[must_use]
     pub fn nth(&self, index: usize) -> Option<Rank> {
         let mut left = index;
@@ -181,7 +181,7 @@ impl Line {
         self.chunks.iter().flat_map(|chunk| chunk.places.iter().copied())
     }
 
-    /// The first `count` with their tolls, the last of those first.
+    /// The first `count` waiters with their tolls, in reverse order.
     pub fn back_from(&self, count: usize) -> impl Iterator<Item = (Rank, Toll)> {
         let (mut index, mut left) = (0, count);
         while let Some(chunk) = self.chunks.get(index)
@@ -213,8 +213,8 @@ impl Line {
         found
     }
 
-    /// Joins a chunk that became short with the one behind it, or the one before, if both fit in one;
-    /// so the number of chunks follows the number of waiters, also when they leave from the middle.
+    /// Merges a chunk that became short with the next one, or the previous one, if both fit in one. So the number of
+    /// chunks follows the number of waiters, even when they leave from the middle.
     fn merge(&mut self, index: usize) {
         if self.chunks.get(index).is_some_and(|chunk| chunk.places.is_empty()) {
             self.chunks.remove(index);
@@ -265,7 +265,7 @@ mod tests {
         Rank::new(Time(at), Priority::START, Span(0), RequestId(id))
     }
 
-    /// The line against a sorted map, over a long walk of joins and leaves.
+    /// Compares the line with a sorted map, over a long sequence of joins and leaves.
     #[test]
     fn equals_a_sorted_map() {
         let mut line = Line::new();

@@ -1,14 +1,14 @@
-//! What may name a lock, at every door.
+//! Valid names of locks, at every door.
 //!
-//! Owns the rule and its wording. The characters mean nothing to the server: `DATABASE:NAME`, `team/job`
-//! and `user@host` are conventions of clients.
+//! Owns the rule and its wording. The characters have no meaning to the server: `DATABASE:NAME`, `team/job` and
+//! `user@host` are conventions of clients.
 
 use crate::limits::LOCK_NAME_BYTES_MAX;
 
-/// The rule in words, to be put behind "the name of a lock has".
+/// The rule in words, to follow "the name of a lock has".
 pub const LOCK_NAME_RULE: &str = "1 to 255 letters, digits and the characters _ - . / : @";
 
-/// Whether `name` may name a lock.
+/// Whether `name` is a valid name of a lock.
 ///
 /// ```
 /// assert!(paceline_types::valid_lock_name("Open_vSwitch:leader"));
@@ -19,7 +19,7 @@ pub fn valid_lock_name(name: &str) -> bool {
     (1..=LOCK_NAME_BYTES_MAX).contains(&name.len()) && name.chars().all(in_lock_name)
 }
 
-/// Whether the name of a lock may have this character.
+/// Whether the name of a lock may contain this character.
 #[must_use]
 pub const fn in_lock_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/' | ':' | '@')

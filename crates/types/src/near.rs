@@ -1,12 +1,12 @@
-//! Names that are much like a wrong one, for "did you mean".
+//! Names that are similar to a wrong one, for "did you mean".
 
-/// Longest name that is compared.
+/// The longest name that is compared.
 const NAME_CHARS_MAX: usize = 64;
 
-/// Most names that are compared with.
+/// The most names to compare with.
 const NAMES_MAX: usize = 10_000;
 
-/// The name that is most like `name`, if one is much like it.
+/// The name that is most similar to `name`, if one is similar enough.
 #[must_use]
 pub fn nearest<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let near = names.into_iter().take(NAMES_MAX).filter_map(|other| {
@@ -16,10 +16,10 @@ pub fn nearest<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Opti
     near.min_by_key(|(distance, _)| *distance).map(|(_, other)| other)
 }
 
-/// How many letters were put in, left out, changed or swapped, if that is at most a third of them (or
-/// one) and not all. Case counts for nothing.
+/// How many letters were inserted, omitted, changed or swapped, if that is at most a third of them (or one) and not
+/// all. Case is ignored.
 fn distance(left: &str, right: &str) -> Option<usize> {
-    // Lengths in bytes tell without a walk whether a text is too long to be compared at all.
+    // The lengths in bytes show without a walk whether a text is too long to be compared at all.
     if left.len().max(right.len()) > 4 * NAME_CHARS_MAX {
         return None;
     }

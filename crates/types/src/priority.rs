@@ -1,27 +1,26 @@
-//! Priorities, and the one order in which every queue serves.
+//! Priorities, and the one order of every queue.
 //!
-//! Owns the arithmetic of priorities (seed 000: -127 to 127, starting at 0) and of ranks. A rank is
-//! fixed at arrival and never re-sorted: a higher priority is a head start in time, so it is
-//! served first, and no request starves for ever.
+//! Owns the arithmetic of priorities (seed 000: -127 to 127, starting at 0) and of ranks. A rank is fixed at arrival
+//! and never re-sorted. A higher priority is a head start in time, so it is served first, and no request starves.
 
 use crate::{RequestId, Span, Time};
 use std::fmt;
 
-/// How urgent a request is: -127 to 127, starting at 0. A rejection is no priority.
+/// How urgent a request is: -127 to 127, starting at 0. A rejection is not a priority.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Priority(i8);
 
 impl Priority {
-    /// Where every request starts.
+    /// The initial priority of every request.
     pub const START: Self = Self(0);
     /// The least urgent.
     pub const MIN: Self = Self(-127);
     /// The most urgent.
     pub const MAX: Self = Self(127);
-    /// The number that tables and lists show for a rejected request.
+    /// The number displayed in tables and lists for a rejected request.
     pub const REJECTED: i8 = -128;
 
-    /// The priority with this number, if it is one.
+    /// The priority with this number, if it is valid.
     #[must_use]
     pub const fn new(number: i64) -> Option<Self> {
         if number < -127 || number > 127 { None } else { Some(Self(number as i8)) }
@@ -54,7 +53,8 @@ impl fmt::Display for Priority {
     }
 }
 
-/// Where a request stands in every queue: arrival - priority x `age_step`, then the request's number.
+/// Where a request stands in every queue: arrival - priority x `age_step`, then the request's number. A request that
+/// had waited before it arrived counts as one that arrived so much earlier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rank {
     at: i64,
@@ -70,6 +70,13 @@ impl Rank {
             i64::try_from(age_step.0).unwrap_or(i64::MAX).saturating_mul(i64::from(priority.0));
         let arrival = i64::try_from(arrival.0).unwrap_or(i64::MAX);
         Self { at: arrival.saturating_sub(head_start), id }
+    }
+
+    /// The same for a request that had waited for so long when it arrived.
+    #[must_use]
+    pub fn after(self, waited: Span) -> Self {
+        let waited = i64::try_from(waited.0).unwrap_or(i64::MAX);
+        Self { at: self.at.saturating_sub(waited), ..self }
     }
 }
 
@@ -111,9 +118,23 @@ mod tests {
     }
 
     #[test]
+    fn what_it_waited_before_counts_as_time_in_the_queue() {
+        let step = Span::from_secs(1);
+        let rank = |ms, waited_ms, id| {
+            let rank = Rank::new(Time(0).plus_ms(ms), Priority::START, step, RequestId(id));
+            rank.after(Span::from_ms(waited_ms))
+        };
+        assert!(rank(5, 10, 2) < rank(0, 0, 1), "also if it waited longer than this clock runs");
+        assert!(rank(5, 4, 2) > rank(0, 0, 1));
+        assert!(rank(5, 5, 2) > rank(0, 0, 1), "a tie goes to the earlier number");
+        assert!(rank(9, 30, 3) < rank(5, 10, 2), "in the order in which they first came");
+    }
+
+    #[test]
     fn extreme_times_do_not_overflow() {
         let far = Rank::new(Time(u64::MAX), Priority::MIN, Span(u64::MAX), RequestId(1));
         let near = Rank::new(Time(0), Priority::MAX, Span(u64::MAX), RequestId(2));
         assert!(near < far);
+        assert!(near.after(Span(u64::MAX)) <= near && far.after(Span(u64::MAX)) < far);
     }
 }

@@ -1,8 +1,7 @@
-//! Why work is turned away, and when it may come back.
+//! Why work is refused, and when it can be retried.
 //!
-//! A refusal is an ordinary answer, not an error. It names what refused and, where that can be
-//! known, the time at which another try has a chance. Doors translate it; no other part writes texts
-//! for it.
+//! A refusal is an ordinary answer, not an error. It names what refused the request and, if that is known, the time
+//! at which a retry has a chance. Doors translate it; no other part writes texts for it.
 
 use crate::{RequestId, Span, Time};
 use std::fmt;
@@ -21,7 +20,7 @@ pub enum Place {
     Pool(Box<str>),
 }
 
-/// What turned the request away.
+/// What refused the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// A rule rejected it.
@@ -29,14 +28,14 @@ pub enum Reason {
         /// The rule's number.
         rule: u32,
     },
-    /// The queue has as many waiters as it may have.
+    /// The queue is full.
     QueueFull {
         /// The queue.
         place: Place,
-        /// How many may wait there.
+        /// The most that may wait there.
         max: u64,
     },
-    /// It would have to wait longer than the queue or the request allows.
+    /// The wait would be longer than the queue or the request allows.
     TooLong {
         /// The queue.
         place: Place,
@@ -45,32 +44,32 @@ pub enum Reason {
         /// How long it may wait.
         max: Span,
     },
-    /// It waited as long as the queue or the request allows.
+    /// The request waited as long as the queue or the request allows.
     Expired {
         /// The queue.
         place: Place,
         /// How long it waited there.
         waited: Span,
-        /// The resource that it could not have, if it waited for one.
+        /// The resource that it waited for, if it waited for one.
         resource: Option<Box<str>>,
     },
-    /// It costs more than the counter ever has at once.
+    /// Its cost is more than the counter ever allows at once.
     CostTooHigh {
         /// The counter.
         place: Place,
-        /// What the request costs.
+        /// The cost of the request.
         cost: u32,
         /// The most that can be spent at once.
         burst: u64,
     },
-    /// The pool takes no new work.
+    /// The pool accepts no new work.
     Draining {
         /// The pool.
         pool: Box<str>,
     },
-    /// The daemon is about to end.
+    /// The daemon is about to exit.
     Ending,
-    /// No line of its frontend takes it, and the frontend has no backend for all others.
+    /// No line of its frontend matches, and the frontend has no default backend.
     NoBackend {
         /// The frontend.
         frontend: Box<str>,
@@ -89,21 +88,28 @@ pub enum Reason {
     UnknownResource {
         /// The name.
         resource: Box<str>,
-        /// The nearest name there is.
+        /// The most similar name that exists.
         near: Option<Box<str>>,
     },
-    /// A claim on a resource hangs together with too much else to be granted in one step.
+    /// A claim on a resource affects too many others to be granted in one step.
     TooWide {
         /// The resource.
         resource: Box<str>,
-        /// How many shared resources a request may meet.
+        /// The most shared resources that a request may affect.
         max: usize,
     },
     /// The request would wait for what its own session holds.
     BlocksItself {
         /// The resource it asks for.
         resource: Box<str>,
-        /// The request of the same session that is in its way.
+        /// The request of the same session that blocks it.
+        holder: RequestId,
+    },
+    /// The request would wait, through other sessions, for what its own session holds, and they for what it asks for.
+    Deadlock {
+        /// The resource it asks for.
+        resource: Box<str>,
+        /// The request in its way: it holds the resource, or claims it first.
         holder: RequestId,
     },
     /// The session does not own a lock that the request requires.
@@ -111,28 +117,28 @@ pub enum Reason {
         /// The lock.
         lock: Box<str>,
     },
-    /// An operator took it out of its queue.
+    /// An operator removed it from its queue.
     Cancelled {
         /// The operator.
         by: Box<str>,
-        /// Why, in the operator's words; empty if nothing was said.
+        /// Why, in the operator's words; empty if no reason was given.
         why: Box<str>,
     },
-    /// As many requests wait and run as there may be, whatever they are for.
+    /// The number of requests that wait and run has reached its maximum, whatever they are for.
     Exhausted {
-        /// What there is no more of: requests, or bytes of their attributes.
+        /// What is exhausted: requests, or bytes of their attributes.
         of: &'static str,
-        /// How many there may be.
+        /// The maximum.
         max: u64,
     },
 }
 
-/// An answer that turns a request away.
+/// An answer that refuses a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// What turned it away.
+    /// What refused it.
     pub reason: Reason,
-    /// When another try has a chance, where that is known.
+    /// When a retry has a chance, if that is known.
     pub retry_at: Option<Time>,
     /// The HTTP status that the checkpoint asks for.
     pub status: Option<u16>,
@@ -146,7 +152,7 @@ impl Refusal {
     }
 }
 
-/// A text from a client within a line for people: no character of it ends the line or turns its direction.
+/// A text from a client within a displayed line: no character of it ends the line or changes its direction.
 struct OneLine<'a>(&'a str);
 
 impl fmt::Display for OneLine<'_> {
@@ -175,7 +181,7 @@ impl fmt::Display for Place {
 }
 
 impl Reason {
-    /// The queue where it was, if it was at one.
+    /// The queue of the request, if it was at one.
     #[must_use]
     pub const fn place(&self) -> Option<&Place> {
         match self {
@@ -231,6 +237,11 @@ impl fmt::Display for Reason {
             Self::BlocksItself { resource, holder } => {
                 write!(f, "resource \"{resource}\" is held by request {holder} of the same session")
             }
+            Self::Deadlock { resource, holder } => write!(
+                f,
+                "deadlock: it would wait for \"{resource}\" behind request {holder}, which cannot finish until \
+                 this session releases what it holds"
+            ),
             Self::NotOwner { lock } => {
                 write!(f, "not owner: the session does not own lock \"{lock}\"")
             }

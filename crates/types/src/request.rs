@@ -1,11 +1,11 @@
-//! One piece of work, as a door hands it in.
+//! One piece of work, as a door submits it.
 
 use crate::{Attributes, SessionId, Span};
 
-/// How a claim shares what it takes.
+/// Whether a claim is exclusive or shared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Mode {
-    /// Alone: no other claim may meet it.
+    /// Alone: no other claim may overlap it.
     #[default]
     Exclusive,
     /// Together with other shared claims.
@@ -17,23 +17,23 @@ pub enum Mode {
 pub struct Claim {
     /// The resource's name.
     pub resource: Box<str>,
-    /// Alone or shared.
+    /// Exclusive or shared.
     pub mode: Mode,
 }
 
 /// What to do when a claim names a resource that does not exist.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Unknown {
-    /// Refuse the request, with the nearest name there is.
+    /// Refuse the request, with the most similar name that exists.
     #[default]
     Refuse,
     /// Wait until it is created.
     Wait,
-    /// Make it, without parents, for as long as it is claimed.
+    /// Create it, without parents, for as long as it is claimed.
     Create,
 }
 
-/// What passes a checkpoint.
+/// Whether requests or connections pass a checkpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum On {
     /// Requests.
@@ -46,26 +46,29 @@ pub enum On {
 /// One piece of work.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// What it is: a connection passes only checkpoints for connections, of its frontend.
+    /// Its kind: a connection passes only the checkpoints for connections, of its frontend.
     pub on: On,
-    /// What rules match and expressions read.
+    /// The attributes, which rules match and expressions read.
     pub attributes: Attributes,
-    /// What it spends at rate checkpoints and in fair shares; 1 unless said.
+    /// Its cost at rate checkpoints and in fair shares; 1 by default.
     pub cost: u32,
-    /// What it must hold while it runs.
+    /// The claims that it must hold while it runs.
     pub claims: Vec<Claim>,
     /// What to do about claims on resources that do not exist.
     pub unknown: Unknown,
     /// Locks that its session must own.
     pub locks: Vec<Box<str>>,
-    /// The longest it is willing to wait over all queues.
+    /// The longest wait that it accepts over all queues.
     pub wait_max: Option<Span>,
+    /// How long it had waited before it came: it counts as one that came so much earlier. Deadlines do not.
+    pub waited: Span,
     /// The session whose end gives back what the request holds.
     pub session: Option<SessionId>,
-    /// Sessions that end only after it: the request comes from a process that runs under what they hold. Waiting for
-    /// their claims would last for ever.
+    /// Sessions that end only after it: the request comes from a process that runs under what they hold, so it would
+    /// wait forever for their claims.
     pub within: Vec<SessionId>,
-    /// The generation of the configuration that its frontend has its name in; none if it came in at no frontend.
+    /// The generation of the configuration in which its frontend has its name; `None` if it did not arrive at a
+    /// frontend.
     pub named_in: Option<u64>,
     /// Bytes that its door keeps for it besides its attributes.
     pub kept_bytes: usize,
@@ -83,6 +86,7 @@ impl Request {
             unknown: Unknown::Refuse,
             locks: vec![],
             wait_max: None,
+            waited: Span::ZERO,
             session: None,
             within: vec![],
             named_in: None,

@@ -1,12 +1,12 @@
-//! Roles: what a user may do. Each role may do all that the ones before it may.
+//! Roles: what a user may do. Each role includes everything that the previous ones may do.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// What someone may do.
+/// What a user may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
-    /// Look: lists, single objects, monitors, metrics.
+    /// Read: lists, single objects, monitors, metrics.
     Viewer,
     /// Ask for permits and locks.
     Client,
@@ -20,7 +20,7 @@ impl Role {
     /// Every role, the least first.
     pub const ALL: [Self; 4] = [Self::Viewer, Self::Client, Self::Operator, Self::Admin];
 
-    /// Its word.
+    /// Its name.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -38,7 +38,7 @@ impl fmt::Display for Role {
     }
 }
 
-/// That a text is no role.
+/// The text is not a role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParseRoleError;
 

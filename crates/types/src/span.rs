@@ -1,4 +1,4 @@
-//! Lengths of time, as people write them.
+//! Lengths of time, with their text form.
 //!
 //! A [`Span`] counts nanoseconds. Its text form is a number and a unit (`5ms`, `1.5s`, `10m`, `2h`,
 //! `1d`), the same in files, scripts, SQL and messages.
@@ -21,26 +21,26 @@ const UNITS: [(&str, u64); 7] = [
     ("ns", 1),
 ];
 
-/// Digits after the decimal point that still name a nanosecond of the longest unit.
+/// Digits after the decimal point that still denote a nanosecond of the longest unit.
 const FRACTION_DIGITS_MAX: usize = 14;
 
 impl Span {
     /// No time at all.
     pub const ZERO: Self = Self(0);
 
-    /// So many milliseconds.
+    /// This many milliseconds.
     #[must_use]
     pub const fn from_ms(ms: u64) -> Self {
         Self(ms.saturating_mul(1_000_000))
     }
 
-    /// So many seconds.
+    /// This many seconds.
     #[must_use]
     pub const fn from_secs(secs: u64) -> Self {
         Self(secs.saturating_mul(1_000_000_000))
     }
 
-    /// The length as people want to read it: in whole milliseconds, where it has some.
+    /// The length for display: in whole milliseconds, if it is at least one.
     #[must_use]
     pub const fn rounded(self) -> Self {
         const MS: u64 = 1_000_000;
@@ -50,7 +50,18 @@ impl Span {
         }
     }
 
-    /// The length in seconds, for people and rates.
+    /// The length for people: three digits, rounded up, because the rest does not matter to them.
+    #[must_use]
+    pub const fn brief(self) -> Self {
+        const DIGITS: u32 = 3;
+        if self.0 == 0 {
+            return self;
+        }
+        let step = 10_u64.pow((self.0.ilog10() + 1).saturating_sub(DIGITS));
+        Self(self.0.div_ceil(step).saturating_mul(step))
+    }
+
+    /// The length in seconds, for display and rates.
     #[must_use]
     pub fn as_secs(self) -> f64 {
         self.0 as f64 / 1e9
@@ -140,6 +151,21 @@ impl FromStr for Span {
 #[cfg(test)]
 mod tests {
     use super::{ParseSpanError, Span};
+
+    #[test]
+    fn people_see_three_digits() {
+        for (nanos, text) in [
+            (0, "0s"),
+            (7, "7ns"),
+            (461_219_647, "462ms"),
+            (461_000_000, "461ms"),
+            (14_285_714_286, "14.3s"),
+            (999_999_999, "1s"),
+            (u64::MAX, "18446744073.709551615s"),
+        ] {
+            assert_eq!(Span(nanos).brief().to_string(), text);
+        }
+    }
 
     #[test]
     fn text_and_back() {

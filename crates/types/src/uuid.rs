@@ -1,7 +1,7 @@
 //! Row identifiers and a seeded source of new ones.
 //!
-//! [`Uuid`] orders by its bytes, which is the order OVSDB sorts sets of UUIDs in. [`UuidSource`]
-//! is a plain generator: the host seeds it from the operating system, tests seed it with a number.
+//! [`Uuid`] is ordered by its bytes, which is the order in which OVSDB sorts sets of UUIDs. [`UuidSource`] is a plain
+//! generator: the host seeds it from the operating system, tests seed it with a number.
 
 use std::fmt;
 use std::str::FromStr;
@@ -29,7 +29,7 @@ impl Uuid {
     /// Length of the text form.
     pub const TEXT_LEN: usize = 36;
 
-    /// The UUID made of two halves, most significant first.
+    /// The UUID of two halves, most significant first.
     #[must_use]
     pub const fn from_halves(high: u64, low: u64) -> Self {
         Self((((high as u128) << 64) | low as u128).to_be_bytes())
@@ -115,14 +115,14 @@ pub struct UuidSource {
 }
 
 impl UuidSource {
-    /// A source whose output depends on `seed` alone; an all-zero seed is replaced by a fixed one,
-    /// because the generator would stay at zero.
+    /// A source whose output depends only on `seed`. An all-zero seed is replaced by a fixed one, because the
+    /// generator would stay at zero.
     #[must_use]
     pub fn new(seed: [u64; 4]) -> Self {
         Self { state: if seed == [0; 4] { [1, 2, 3, 4] } else { seed } }
     }
 
-    /// A source for tests and tools, grown from one number.
+    /// A source for tests and tools, seeded by one number.
     #[must_use]
     pub fn from_number(seed: u64) -> Self {
         let mut x = seed;

@@ -1,4 +1,4 @@
-//! What clients do that takes time: each is a task that may be dropped at any `await`.
+//! Actions of clients that take time: each is a task that may be dropped at any `await`.
 
 use paceline_host::registry::{
     AskError, Asking, Chosen, HeldSession, HoldError, PermitView, Registry, SessionView, Terms,
@@ -10,19 +10,19 @@ use paceline_types::Request;
 use std::sync::Arc;
 use std::task::Poll;
 
-/// What became of something a client did.
+/// The outcome of a client's action.
 pub enum Done {
     /// A session was begun, or not.
     Session(Result<(Arc<HeldSession>, SessionView), HoldError>),
-    /// A permit was granted, or not; whether by this call.
+    /// A permit was granted, or not; with whether this call granted it.
     Permit(Result<(PermitView, bool), AskError>),
-    /// A permit that is over at once was granted, or not.
+    /// A permit that ends at once was granted, or not.
     Once(bool),
     /// A lock is owned, with its fencing number and whether that is on disk, or not.
     Lock(Result<(u64, bool), HoldError>),
-    /// A permit or a session was given back; whether that is on disk; none if it was not there.
+    /// A permit or a session was released; with whether that is on disk; `None` if it did not exist.
     Released(Option<bool>),
-    /// A lock was given back.
+    /// A lock was released.
     Unlocked(Result<bool, HoldError>),
     /// The configuration was edited, or not.
     Edited(Result<(), String>),
@@ -32,13 +32,13 @@ pub enum Done {
 pub struct Ask {
     /// The request.
     pub request: Request,
-    /// Under which terms.
+    /// The terms.
     pub terms: Terms,
-    /// Under which name, if the client chose one.
+    /// The name, if the client chose one.
     pub chosen: Option<Chosen>,
-    /// Whether it is over at once.
+    /// Whether it ends at once.
     pub once: bool,
-    /// What gives the client its role.
+    /// The grant of the client's role.
     pub granted: Option<Arc<Granted>>,
 }
 

@@ -1,7 +1,7 @@
 //! The disk of a simulated machine: jobs stop before each call that changes it, and it can die.
 //!
-//! Stands before a disk that injects faults, which stands before one made of memory. When the daemon is
-//! killed its disk dies: every later call fails and changes nothing, as if there were no process to make it.
+//! It wraps a disk that injects faults, which wraps one in memory. When the daemon is killed its disk dies:
+//! every later call fails and changes nothing, as if there were no process to make it.
 
 use crate::executor::pause;
 use paceline_journal::LockError;
@@ -19,13 +19,13 @@ pub struct PausingDisk {
 }
 
 impl PausingDisk {
-    /// One before `inner`.
+    /// A disk that wraps `inner`.
     #[must_use]
     pub fn new(inner: Arc<FaultyDisk>) -> Self {
         Self { inner, is_dead: Arc::default() }
     }
 
-    /// The daemon is killed.
+    /// Called when the daemon is killed.
     pub fn die(&self) {
         self.is_dead.store(true, Ordering::SeqCst);
     }
@@ -44,7 +44,7 @@ fn alive(is_dead: &AtomicBool) -> io::Result<()> {
     }
 }
 
-/// Makes a call that changes the disk, after everything else may have run.
+/// Makes a call that changes the disk, after everything else had a chance to run.
 fn change<T>(is_dead: &AtomicBool, call: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     pause();
     alive(is_dead)?;
@@ -100,7 +100,7 @@ impl DiskFile for PausingFile {
 
     fn sync(&self) -> io::Result<()> {
         let synced = change(&self.is_dead, || self.inner.sync());
-        // What is on disk is not answered yet.
+        // The data is on disk, but the call has not returned yet.
         pause();
         synced
     }

@@ -1,10 +1,10 @@
-//! What runs next: tasks and jobs of the host and of its clients, one at a time, as the seed says.
+//! What runs next: tasks and jobs of the host and of its clients, one at a time, in the order of the seed.
 //!
-//! Owns all tasks, and the threads they run on. A task is polled, and a job is run, on a thread that runs
-//! only while the simulator waits for it. It stops at every call of the disk ([`pause`]), now and then before
-//! it takes a lock of shared state, and always while another thread holds that lock; it goes on when it is
-//! chosen again. So whatever the daemon does between two locks, or two calls of the disk, can be interleaved
-//! with everything else, and the same seed gives the same order.
+//! Owns all tasks, and the threads they run on. A task is polled, and a job is run, on a thread that runs only
+//! while the simulator waits for it. It stops at every call of the disk ([`pause`]), sometimes before it takes
+//! a lock of shared state, and always while another thread holds that lock. It continues when it is chosen
+//! again. So whatever the daemon does between two locks, or two calls of the disk, can be interleaved with
+//! everything else, and the same seed gives the same order.
 
 use paceline_host::{Job, Task};
 use paceline_sim::rng::Rng;
@@ -15,20 +15,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Wake, Waker};
 
 thread_local! {
-    /// How a thread reports to the simulator, and hears that it may go on.
+    /// How a thread reports to the simulator, and receives the order to continue.
     static LINE: RefCell<Option<Line>> = const { RefCell::new(None) };
     /// On the thread of the simulator itself: what it runs while it waits for a lock.
     static OWN: RefCell<Weak<Executor>> = const { RefCell::new(Weak::new()) };
 }
 
-/// The line between a thread and the simulator.
+/// The channel between a thread and the simulator.
 struct Line {
     reports: Sender<Report>,
     orders: Receiver<Order>,
     executor: Weak<Executor>,
 }
 
-/// What a thread says.
+/// A report of a thread.
 enum Report {
     /// It stops here for a while.
     Paused,
@@ -36,7 +36,7 @@ enum Report {
     Done,
 }
 
-/// What a thread is told.
+/// An order to a thread.
 enum Order {
     Run(Weak<Executor>, Job),
     GoOn,
@@ -57,28 +57,28 @@ enum JobState {
 /// Tasks and jobs by number.
 struct State {
     next: u64,
-    /// None while they are polled.
+    /// `None` while they are polled.
     tasks: BTreeMap<u64, Option<Task>>,
     ready: BTreeSet<u64>,
     /// Tasks that are dropped as soon as they are polled.
     cancelled: BTreeSet<u64>,
     jobs: BTreeMap<u64, JobState>,
     idle: Vec<Thread>,
-    /// Whether nothing new is taken, because the daemon is dead.
+    /// Whether new tasks and jobs are rejected, because the daemon is dead.
     is_dead: bool,
     rng: Rng,
-    /// In so many of a hundred cases a thread stops before it takes a lock.
+    /// The percentage of locks before which a thread stops.
     stops: u64,
 }
 
-/// Runs what it is told to.
+/// Runs tasks and jobs on demand.
 pub struct Executor {
     state: Mutex<State>,
     /// Itself, for wakers and threads.
     this: Weak<Executor>,
 }
 
-/// Something that could run next.
+/// A task or job that could run next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     /// The task of this number.
@@ -88,7 +88,7 @@ pub enum Choice {
 }
 
 impl Executor {
-    /// One with nothing to run, whose threads stop before so many of a hundred locks.
+    /// An executor with nothing to run, whose threads stop before `stops` percent of the locks.
     #[must_use]
     pub fn new(seed: u64, stops: u64) -> Arc<Self> {
         let executor = Arc::new_cyclic(|this| Self {
@@ -110,7 +110,7 @@ impl Executor {
         executor
     }
 
-    /// Takes a task in; its number.
+    /// Adds a task. Returns its number.
     pub fn begin(&self, task: Task) -> u64 {
         let mut state = self.state();
         let number = state.next;
@@ -157,7 +157,7 @@ impl Executor {
         }
     }
 
-    /// Polls a task, on a thread of its own.
+    /// Polls a task, on a separate thread.
     fn poll(&self, number: u64) {
         let mut state = self.state();
         state.ready.remove(&number);
@@ -210,7 +210,7 @@ impl Executor {
                 self.state().jobs.insert(number, JobState::Paused(thread));
             }
             Ok(Report::Done) => self.state().idle.push(thread),
-            // It panicked, and has said so.
+            // It panicked, and has reported that.
             Err(_) => std::process::abort(),
         }
     }
@@ -226,7 +226,7 @@ impl Executor {
         }
     }
 
-    /// Drops all tasks. None of them may be polled just now.
+    /// Drops all tasks. None of them may be in a poll.
     pub fn drop_tasks(&self) {
         loop {
             let task = self.state().tasks.pop_first();
@@ -235,8 +235,8 @@ impl Executor {
         }
     }
 
-    /// The daemon is dead: nothing is taken any more. Jobs run to their ends, for which the disk must be
-    /// dead as well; tasks are dropped.
+    /// Ends the executor of a dead daemon: nothing new is accepted. Jobs run to their ends, for which the disk
+    /// must be dead as well; tasks are dropped.
     pub fn end(&self) {
         self.state().is_dead = true;
         self.run_jobs();
@@ -290,7 +290,7 @@ impl Thread {
     }
 }
 
-/// Lets everything else run before this thread goes on. Does nothing on the simulator's own thread.
+/// Lets everything else run before this thread continues. Does nothing on the simulator's own thread.
 pub fn pause() {
     LINE.with_borrow(|line| {
         if let Some(line) = line
@@ -301,8 +301,8 @@ pub fn pause() {
     });
 }
 
-/// Lets others run before a lock is taken. The simulator's own thread lets them run only if one of them
-/// holds the lock.
+/// Lets other threads run before a lock is taken. The simulator's own thread does so only if one of them holds
+/// the lock.
 fn run_others(must: bool) {
     let line = LINE.with_borrow(|line| line.as_ref().map(|line| line.executor.upgrade()));
     match line {

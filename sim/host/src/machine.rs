@@ -1,4 +1,4 @@
-//! A made-up machine: a clock, a disk, processes, and one daemon after the other.
+//! A simulated machine: a clock, a disk, processes, and one daemon after the other.
 //!
 //! Owns what outlives a daemon. A daemon is a real [`Host`] with a real [`Registry`], started as the binary
 //! starts it, without doors.
@@ -30,7 +30,7 @@ pub struct Machine {
     pub processes: Arc<MadeProcesses>,
     boots: u64,
     rng: Rng,
-    /// In so many of a hundred cases a thread stops before it takes a lock.
+    /// The percentage of locks before which a thread stops.
     stops: u64,
 }
 
@@ -42,7 +42,7 @@ pub struct Daemon {
     pub registry: Arc<Registry>,
     /// The daemon's own database.
     pub own: Arc<Hosted>,
-    /// What runs its tasks and jobs.
+    /// The executor of its tasks and jobs.
     pub executor: Arc<Executor>,
     /// Its disk.
     pub disk: Arc<PausingDisk>,
@@ -51,14 +51,14 @@ pub struct Daemon {
 }
 
 impl Machine {
-    /// A new machine, whose threads stop before so many of a hundred locks.
+    /// A new machine, whose threads stop before `stops` percent of the locks.
     #[must_use]
     pub fn new(clock: &'static MadeClock, rng: Rng, stops: u64) -> Self {
         let (files, processes) = (MemoryDisk::new(), Arc::default());
         Self { clock, files, processes, boots: 1, rng, stops }
     }
 
-    /// In so many of a hundred cases a thread stops before it takes a lock.
+    /// The percentage of locks before which a thread stops.
     #[must_use]
     pub const fn stops(&self) -> u64 {
         self.stops
@@ -68,7 +68,7 @@ impl Machine {
     ///
     /// # Errors
     ///
-    /// When it does not start; everything is as it was.
+    /// When it does not start; nothing has changed then.
     pub fn start(&mut self, faults: Faults) -> Result<Daemon, String> {
         let memory = Arc::new(self.files.clone());
         let faults = Arc::new(FaultyDisk::new(memory, faults, Death::Pretend));
@@ -115,7 +115,7 @@ impl Machine {
         Ok(Daemon { host, registry, own, executor: executor.clone(), disk: disk.clone(), faults })
     }
 
-    /// The daemon is killed.
+    /// Kills the daemon.
     pub fn kill(&self, daemon: Daemon) {
         daemon.disk.die();
         self.processes.forget();
@@ -124,7 +124,7 @@ impl Machine {
         self.files.kill();
     }
 
-    /// The machine loses power, and is booted again.
+    /// Cuts the power of the machine, and boots it again.
     pub fn lose_power(&mut self, daemon: Daemon, seed: u64) {
         self.kill(daemon);
         self.files.lose_power(seed);
@@ -132,11 +132,11 @@ impl Machine {
         self.boots += 1;
     }
 
-    /// The daemon ends in order, after it was retired and its clients are gone.
+    /// Shuts the daemon down in order, after it was retired and its clients have left.
     pub fn stop(&self, daemon: Daemon) {
         let Daemon { host, registry, own, executor, disk, faults: _ } = daemon;
         executor.run_jobs();
-        // The doors end first, and with them everything that clients hold by them.
+        // The doors end first, and with them everything that clients hold through them.
         executor.drop_tasks();
         drop((registry, own));
         executor.run_jobs();
@@ -149,7 +149,7 @@ impl Machine {
     }
 }
 
-/// Processes that live until they are told to die.
+/// Processes that live until the simulator ends them.
 #[derive(Default)]
 pub struct MadeProcesses(Mutex<State>);
 
@@ -162,7 +162,7 @@ struct State {
 }
 
 impl MadeProcesses {
-    /// A new process. Numbers are used again soon.
+    /// A new process. Numbers are soon reused.
     pub fn begin(&self) -> Process {
         let mut state = self.state();
         state.next += 1;
@@ -172,7 +172,7 @@ impl MadeProcesses {
         process
     }
 
-    /// Ends a process; the daemon hears of it in a while.
+    /// Ends a process; the daemon is notified after a while.
     pub fn end(&self, process: Process) {
         let mut state = self.state();
         state.alive.remove(&process);
@@ -190,7 +190,7 @@ impl MadeProcesses {
         }
     }
 
-    /// All that live.
+    /// All processes that are alive.
     #[must_use]
     pub fn alive(&self) -> Vec<Process> {
         self.state().alive.iter().copied().collect()

@@ -6,10 +6,10 @@ use paceline_sim_host::world::run;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The seed that is running, for the last words of a panic.
+/// The seed that is running, to be reported on a panic.
 static SEED: AtomicU64 = AtomicU64::new(0);
 
-/// Seeds between two signs of life.
+/// Seeds between two progress reports.
 const REPORT_EVERY: u64 = 1_000;
 
 fn main() -> ExitCode {

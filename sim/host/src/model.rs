@@ -1,9 +1,9 @@
-//! What clients know: what they were told that they hold, and what they gave back.
+//! What clients know: what they hold according to the answers they received, and what they released.
 //!
-//! Knows only the promises. Each item is *held* (a client was told so, and has not asked to give it back),
-//! or *unknown* (a request about it is under way, or was when the daemon died). Only what is certain is
-//! checked: two holders of one thing are a fault only if both were told and neither can be over, in every
-//! graph of resources that may have been in use.
+//! Knows only the promises. Each item is *held* (a client received that answer, and has not asked to release
+//! it), or *unknown* (a request about it is under way, or was when the daemon died). Only what is certain is
+//! checked: two holders of one thing are a fault only if both received the answer and neither can have ended,
+//! in every graph of resources that may have been in use.
 
 use paceline_host::Process;
 use paceline_types::{Mode, Span, Time};
@@ -45,42 +45,42 @@ impl Graph {
     }
 }
 
-/// Something that was in force.
+/// A value that was in force.
 #[derive(Clone, Debug)]
 pub struct Version<T> {
     value: T,
-    /// The step at which something else came into force.
+    /// The step at which another value came into force.
     to: u64,
 }
 
-/// All that was in force, and what may come into force.
+/// All values that were in force, and those that may come into force.
 #[derive(Clone, Debug)]
 pub struct Versions<T> {
     known: Vec<Version<T>>,
-    /// Edits that failed with an I/O error: they may be in a file that could not be cut back.
+    /// Edits that failed with an I/O error: they may be in a file that could not be truncated.
     ghosts: Vec<T>,
 }
 
 impl<T: Clone + PartialEq> Versions<T> {
-    /// One thing, from the start.
+    /// One value, from the start.
     #[must_use]
     pub fn new(value: T) -> Self {
         Self { known: vec![Version { value, to: u64::MAX }], ghosts: vec![] }
     }
 
-    /// What is in force, as far as anybody was told.
+    /// The value in force, as far as clients know.
     #[must_use]
     pub fn told(&self) -> &T {
         let in_force = self.known.iter().find(|version| version.to == u64::MAX);
         &in_force.unwrap_or(&self.known[0]).value
     }
 
-    /// Somebody asks for something else.
+    /// Notes that a client asks for another value.
     pub fn ask(&mut self, value: T) {
         self.known.push(Version { value, to: u64::MAX });
     }
 
-    /// It was done, or refused; or it failed, and may come back with the next run.
+    /// Notes the outcome: done, refused, or failed; a failed edit may reappear in the next run.
     pub fn settle(&mut self, step: u64, outcome: &Result<(), String>) {
         let mut open: Vec<&mut Version<T>> =
             self.known.iter_mut().filter(|version| version.to == u64::MAX).collect();
@@ -93,7 +93,7 @@ impl<T: Clone + PartialEq> Versions<T> {
         }
     }
 
-    /// What was found after a restart; false if it can not be.
+    /// Notes the value found after a restart; false if it is impossible.
     pub fn find(&mut self, step: u64, value: &T) -> bool {
         if std::mem::take(&mut self.ghosts).contains(value) {
             self.ask(value.clone());
@@ -107,7 +107,7 @@ impl<T: Clone + PartialEq> Versions<T> {
         found.is_some()
     }
 
-    /// Whatever may have been in force at some time from this step on.
+    /// All values that may have been in force at some time from this step on.
     pub fn since(&self, step: u64) -> impl Iterator<Item = &T> {
         self.known.iter().filter(move |version| version.to >= step).map(|version| &version.value)
     }
@@ -116,29 +116,29 @@ impl<T: Clone + PartialEq> Versions<T> {
 /// Whether something is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hold {
-    /// A client was told so.
+    /// A client received that answer.
     Held,
-    /// A client was told so, and does not know that the machine may have lost it: nobody else may have it
-    /// before its lease ends.
+    /// A client received that answer, and does not know that the machine may have lost it: no other client may
+    /// have it before its lease expires.
     Lost,
-    /// It may be over.
+    /// It may have ended.
     Unknown,
 }
 
 /// A session.
 #[derive(Clone, Debug)]
 pub struct SessionItem {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// Whose it is.
+    /// Its user.
     pub user: String,
-    /// Its lease; none if it is bound.
+    /// Its lease; `None` if it is bound.
     pub lease: Option<Span>,
-    /// When that ends.
+    /// When the lease expires.
     pub expires: Option<Time>,
     /// The process it is bound to.
     pub process: Option<Process>,
-    /// Whether it is there.
+    /// Whether it exists.
     pub hold: Hold,
 }
 
@@ -151,21 +151,21 @@ pub struct PermitItem {
     pub session: Option<String>,
     /// Its own lease.
     pub lease: Option<Span>,
-    /// When that ends.
+    /// When the lease expires.
     pub expires: Option<Time>,
-    /// Whose it is.
+    /// Its user.
     pub user: String,
-    /// Which of the bodies that clients send under one name asked for it.
+    /// Which of the two bodies that clients send under one name asked for it.
     pub other: bool,
     /// What it claims, if that is certain.
     pub claims: Vec<(Node, Mode)>,
-    /// Whether it claims anything.
+    /// Whether it has claims.
     pub has_claims: bool,
     /// The step at which it was asked for.
     pub asked: u64,
-    /// What it certainly held, whatever became of the resources, and from which step on.
+    /// What it certainly held, whatever happened to the resources, and from which step on.
     pub kept: Vec<(BTreeSet<Node>, Mode, u64)>,
-    /// Whether it is there.
+    /// Whether it exists.
     pub hold: Hold,
 }
 
@@ -189,11 +189,11 @@ pub struct LockItem {
     pub session: String,
     /// Its fencing number.
     pub fencing: u64,
-    /// Whether it is there.
+    /// Whether it is held.
     pub hold: Hold,
 }
 
-/// All that clients know.
+/// Everything that clients know.
 #[derive(Debug)]
 pub struct Model {
     /// Sessions by key.
@@ -204,13 +204,13 @@ pub struct Model {
     pub locks: BTreeMap<(String, String), LockItem>,
     /// Locks by name that connections own: the connection, and whether that is certain.
     pub conn_locks: BTreeMap<String, (u64, Hold)>,
-    /// Locks by name and session that a client asked for and left, or gave back, by the number of what it did:
+    /// Locks by name and session that a client asked for and left, or released, by the number of its action:
     /// this may not be written yet.
     pub left: BTreeMap<u64, (String, String)>,
-    /// Locks by name and session that the session may own although no client was told: they were asked for
+    /// Locks by name and session that the session may own although no client knows: they were being requested
     /// when the daemon ended.
     pub untold: BTreeSet<(String, String)>,
-    /// The highest fencing number that was told of each lock, and to whom.
+    /// The highest fencing number that a client received for each lock, and its owner.
     pub fencing: BTreeMap<String, (u64, String)>,
     /// The step of the last steal of each lock.
     pub stolen: BTreeMap<String, u64>,
@@ -218,16 +218,16 @@ pub struct Model {
     pub graphs: Versions<Graph>,
     /// The limit of the checkpoint.
     pub limits: Versions<u64>,
-    /// What was given back for good: requests, names of sessions, locks with fencing numbers.
+    /// What was released for good: requests, names of sessions, locks with fencing numbers.
     pub gone: Gone,
-    /// What was given back and is not on disk yet.
+    /// What was released and is not on disk yet.
     pub unwritten: Gone,
 }
 
-/// What was given back.
+/// What was released.
 #[derive(Debug, Default)]
 pub struct Gone {
-    /// Requests, and the step at which a client was told.
+    /// Requests, and the step at which a client received the answer.
     pub requests: BTreeMap<u64, u64>,
     /// Sessions by key.
     pub sessions: BTreeSet<String>,
@@ -236,7 +236,7 @@ pub struct Gone {
 }
 
 impl Gone {
-    /// Takes everything from `other`.
+    /// Moves everything from `other`.
     pub fn take(&mut self, other: &mut Self) {
         self.requests.append(&mut other.requests);
         self.sessions.append(&mut other.sessions);
@@ -264,7 +264,7 @@ impl Model {
         }
     }
 
-    /// Whether a session is certainly there.
+    /// Whether a session certainly exists.
     #[must_use]
     pub fn has_session(&self, key: &str, now: Time) -> bool {
         self.sessions.get(key).is_some_and(|session| {
@@ -286,11 +286,11 @@ impl Model {
         lock.hold != Hold::Unknown && self.has_session(&lock.session, now)
     }
 
-    /// A client was told that it holds a permit.
+    /// Notes that a client received a permit.
     ///
     /// # Errors
     ///
-    /// When another holds what it claims, or the limit is passed.
+    /// When another client holds what it claims, or the limit is exceeded.
     pub fn granted(&mut self, name: &str, permit: PermitItem, now: Time) -> Result<(), String> {
         for (other, held) in &self.permits {
             if other != name && self.has_permit(held, now) && self.meet(held, &permit) {
@@ -313,8 +313,8 @@ impl Model {
         Ok(())
     }
 
-    /// Whether two permits certainly hold the same: when the later one of them was granted, in every graph
-    /// that may have been in use.
+    /// Whether two permits certainly hold the same resource: when the later one of them was granted, in every
+    /// graph that may have been in use.
     fn meet(&self, held: &PermitItem, new: &PermitItem) -> bool {
         let later = held.asked.max(new.asked);
         let clash = |(one, two): (Mode, Mode)| one == Mode::Exclusive || two == Mode::Exclusive;
@@ -340,8 +340,8 @@ impl Model {
         now || kept
     }
 
-    /// What claims of these names certainly are, if these graphs may have been in use when they were asked
-    /// for.
+    /// The resources that claims of these names certainly are, if these graphs may have been in use when they
+    /// were requested.
     #[must_use]
     pub fn claimed(names: &[(String, Mode)], graphs: &[Graph]) -> Vec<(Node, Mode)> {
         let certain = |name: &str| -> Option<Node> {
@@ -352,14 +352,14 @@ impl Model {
         names.iter().filter_map(|(name, mode)| Some((certain(name)?, *mode))).collect()
     }
 
-    /// An edit of the resources is over: all holders keep what they hold now.
+    /// Called when an edit of the resources has ended: all holders keep what they hold now.
     pub fn keep_all(&mut self, step: u64) {
         let graph = self.graphs.told().clone();
         self.permits.values_mut().for_each(|permit| permit.keep(&graph, step));
     }
 
-    /// A permit was granted: it keeps what it holds now. If only one graph may have been in use, that is what
-    /// it claims in this graph, otherwise what others are told that it holds.
+    /// Called when a permit was granted: it keeps what it holds now. If only one graph may have been in use,
+    /// that is what it claims in this graph; otherwise what blocks other clients.
     pub fn keep(&mut self, name: &str, blocked: BTreeSet<Node>, step: u64) {
         let graph = self.graphs.told().clone();
         let Some(permit) = self.permits.get_mut(name) else { return };
@@ -369,14 +369,14 @@ impl Model {
         }
     }
 
-    /// A session may be over, and all it holds with it.
+    /// Notes that a session may have ended, with all it holds.
     pub fn doubt_session(&mut self, key: &str) {
         if let Some(session) = self.sessions.get_mut(key) {
             session.hold = Hold::Unknown;
         }
     }
 
-    /// A lock may have another owner.
+    /// Notes that a lock may have another owner.
     pub fn doubt_lock(&mut self, name: &str) {
         for ((lock, _), item) in &mut self.locks {
             if lock == name {
@@ -388,11 +388,11 @@ impl Model {
         }
     }
 
-    /// Somebody was told that they own a lock.
+    /// Notes that a client received a lock.
     ///
     /// # Errors
     ///
-    /// When somebody else owns it, or the fencing number does not grow.
+    /// When another client owns it, or the fencing number does not grow.
     pub fn locked(&mut self, name: &str, by: &str, fencing: u64, now: Time) -> Result<(), String> {
         let owner = self.locks.iter().find(|((lock, session), item)| {
             lock == name && session != by && self.has_lock(item, now)

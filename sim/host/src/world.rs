@@ -1,13 +1,14 @@
-//! One seed: a machine, its daemons, and clients that do as the seed says.
+//! One seed: a machine, its daemons, and clients that follow the seed.
 //!
-//! Owns what is under way. Every step lets one thing happen: a task or a job of the daemon goes on, a client
-//! begins something or leaves, the clock moves, the disk fails or recovers, a process ends, the daemon or
-//! the machine dies. What a client is told goes to the [`Model`] at once, which knows what it may be told.
+//! Owns the actions under way. Every step does one thing: a task or a job of the daemon continues, a client
+//! begins an action or leaves, the clock moves, the disk fails or recovers, a process ends, the daemon or the
+//! machine dies. Each answer to a client is passed to the [`Model`] at once, which knows whether it is allowed.
 
 mod act;
 mod checks;
 mod edit;
 mod land;
+mod places;
 mod restart;
 mod rows;
 
@@ -21,16 +22,16 @@ use paceline_types::{Mode, Role, Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Steps of a history, before everything is given back.
+/// Steps of a history, before everything is released.
 const STEPS: u64 = 400;
 
-/// The users that clients are.
+/// The users of clients.
 pub(crate) const USERS: [&str; 3] = ["ann", "bob", "cat"];
 
-/// The limit of the checkpoint at first.
+/// The initial limit of the checkpoint.
 const LIMIT: u64 = 2;
 
-/// Something a client does that is not done.
+/// An action of a client that is not complete.
 struct Flight {
     /// Its task.
     task: u64,
@@ -39,7 +40,7 @@ struct Flight {
     what: What,
 }
 
-/// What a client does.
+/// An action of a client.
 enum What {
     /// Begins a session.
     Begin { user: String, lease: Option<Span>, process: Option<Process> },
@@ -51,22 +52,22 @@ enum What {
         session: Option<String>,
         lease: Option<Span>,
         user: String,
-        /// The name that it chose, and which of the bodies that clients send under it.
+        /// The name that it chose, and which of the two bodies that clients send under it.
         named: Option<(String, bool)>,
     },
     /// Asks for a lock.
     Lock { name: String, session: String, steals: bool },
-    /// Gives a permit back.
+    /// Releases a permit.
     Settle { name: String, request: u64 },
-    /// Gives a session back.
+    /// Releases a session.
     GiveUp { key: String },
-    /// Gives a lock back.
+    /// Releases a lock.
     Unlock { name: String, session: String },
     /// Edits the configuration.
     Edit(Edit),
 }
 
-/// What is edited.
+/// What an edit changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Edit {
     Resources,
@@ -78,13 +79,13 @@ enum Edit {
 /// A connection of the OVSDB door: a client that locks, and may steal.
 struct Conn {
     session: Arc<Session>,
-    /// What it asked for, by ticket.
+    /// Its requests, by ticket: lock, and whether it steals.
     asked: BTreeMap<u64, (String, bool)>,
-    /// Locks that it asked for and has not given back.
+    /// Locks that it requested and has not released.
     locks: BTreeSet<String>,
 }
 
-/// What a seed prefers.
+/// The preferences of a seed.
 struct Profile {
     edits: u64,
     locks: u64,
@@ -92,7 +93,7 @@ struct Profile {
     deaths: u64,
     leaves: u64,
     named: u64,
-    /// In so many of a thousand cases what could run does not for a while.
+    /// In how many of a thousand cases a runnable task or thread is stopped for a while.
     slow: u64,
     waits: u64,
     /// How many names of permits and of locks there are. With one, everything happens to that one.
@@ -114,7 +115,7 @@ impl Profile {
         }
     }
 
-    /// Few things, of which each is given back and asked for again while others are stopped half way.
+    /// Few objects, each of which is released and requested again while other actions are stopped half way.
     fn narrow(rng: &mut Rng) -> Self {
         Self {
             edits: 0,
@@ -146,23 +147,25 @@ pub struct World {
     conns: BTreeMap<u64, Conn>,
     /// Names that clients ask for together: since when, and the resources as they may have been.
     pending: BTreeMap<String, (u64, Vec<Graph>)>,
-    /// Requests that clients were told the numbers of.
+    /// The numbers of requests that clients received.
     requests: BTreeSet<u64>,
-    /// Tokens by number, with the ends of those that have one.
+    /// Tokens by number, with their expiry times, if they have one.
     tokens: BTreeMap<u64, Option<Time>>,
     /// Whether the disk has a fault.
     is_faulty: bool,
-    /// When everything is written again after the last one.
+    /// When everything is written again after the last fault.
     repaired: Time,
+    /// Which client asked with which place.
+    places: places::Places,
     /// A task or a thread that does not run before this step, so that much happens while it is stopped.
     slow: Option<(Choice, u64)>,
     trace: Vec<String>,
 }
 
-/// What a seed did.
+/// Totals of a seed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Figures {
-    /// Permits that clients were told of.
+    /// Permits that clients received.
     pub permits: usize,
     /// Steps.
     pub steps: u64,
@@ -175,11 +178,11 @@ pub struct Failure {
     pub seed: u64,
     /// What is wrong.
     pub text: String,
-    /// What happened.
+    /// The steps.
     pub trace: Vec<String>,
 }
 
-/// Plays a seed.
+/// Runs a seed.
 ///
 /// # Errors
 ///
@@ -190,7 +193,7 @@ pub fn run(seed: u64) -> Result<Figures, Failure> {
         Ok(()) => Ok(Figures { permits: world.requests.len(), steps: world.step }),
         Err(text) => {
             let trace = std::mem::take(&mut world.trace);
-            // What is left of the daemon ends as if it was killed.
+            // The remains of the daemon end as if it was killed.
             world.daemon.take().into_iter().for_each(|daemon| world.machine.kill(daemon));
             Err(Failure { seed, text, trace })
         }
@@ -223,6 +226,7 @@ impl World {
             tokens: BTreeMap::new(),
             is_faulty: false,
             repaired: Time(0),
+            places: places::Places::default(),
             slow: None,
             trace: Vec::new(),
         }
@@ -230,7 +234,7 @@ impl World {
 
     fn play(&mut self) -> Result<(), String> {
         self.begin()?;
-        // Where threads stop at locks, more steps do as much.
+        // If threads stop at locks, more steps are needed for the same work.
         for _ in 0..STEPS + 20 * self.machine.stops() {
             self.step()?;
         }
@@ -250,7 +254,7 @@ impl World {
         self.trace.push(line);
     }
 
-    /// Lets one thing happen.
+    /// Does one step.
     fn step(&mut self) -> Result<(), String> {
         self.step += 1;
         let choices = self.daemon()?.executor.choices();
@@ -280,7 +284,7 @@ impl World {
         self.look()
     }
 
-    /// Lets a task or a job go on.
+    /// Continues a task or a job.
     fn go_on(&mut self, choices: &[Choice]) -> Result<(), String> {
         if self.slow.is_some_and(|(_, until)| until <= self.step) {
             self.slow = None;
@@ -299,15 +303,15 @@ impl World {
         Ok(())
     }
 
-    /// Takes in what clients were told, and looks whether everything is there that they hold.
+    /// Takes in the answers to clients, and checks that everything they hold exists.
     fn look(&mut self) -> Result<(), String> {
         if self.daemon()?.disk.is_dead() {
-            // Whatever was answered in this step was not sent.
+            // Answers of this step were not sent.
             self.note(|_| "died at a call of the disk".to_owned());
             return self.killed(false);
         }
         let done = std::mem::take(&mut *self.done.lock().unwrap_or_else(PoisonError::into_inner));
-        // L4: the loser of a lock hears of it before the stealer.
+        // L4: the loser of a lock is notified before the thief.
         self.read_connections()?;
         for (number, done) in done {
             self.land(number, done)?;
@@ -322,7 +326,7 @@ impl World {
         }
     }
 
-    /// Forgets names that no client asks for any more. Nothing may be about to run.
+    /// Forgets names that no client asks for any more. No task may be runnable.
     fn forget_pending(&mut self) {
         let asks = |name: &str| {
             self.flights.values().any(|flight| {
@@ -365,7 +369,7 @@ impl World {
         Ok(())
     }
 
-    /// Everything ends, and nothing is left.
+    /// Ends everything, and checks that nothing is left.
     fn end(&mut self) -> Result<(), String> {
         self.note(|_| "the end: all is given back".to_owned());
         self.is_faulty = false;
@@ -381,7 +385,7 @@ impl World {
         self.check_empty("after a restart")
     }
 
-    /// Runs everything, for so many seconds of the clock.
+    /// Runs everything, for `seconds` seconds of the clock.
     fn settle_down(&mut self, seconds: u64) -> Result<(), String> {
         let until = self.now().plus(Span::from_secs(seconds));
         loop {
@@ -392,7 +396,7 @@ impl World {
                     Some(at) => self.machine.clock.advance_to(at),
                     None => {
                         self.machine.clock.advance_to(until);
-                        // Something may have been done while the last look waited for a lock.
+                        // An action may have completed while the last check waited for a lock.
                         return self.look();
                     }
                 }
@@ -411,7 +415,7 @@ impl World {
         let bound: Vec<(String, Process)> =
             bound.filter_map(|(key, session)| Some((key.clone(), session.process?))).collect();
         bound.into_iter().try_for_each(|(key, process)| self.end_process(&key, process))?;
-        // Of some sessions no client was told.
+        // Some sessions are unknown to all clients.
         let alive = self.machine.processes.alive();
         alive.into_iter().for_each(|process| self.machine.processes.end(process));
         Ok(())
@@ -432,7 +436,7 @@ impl World {
         Ok(())
     }
 
-    /// A session of the daemon's for whoever edits.
+    /// A session of the daemon's, for edits.
     fn admin(&mut self) -> Result<Arc<Session>, String> {
         if self.admin.is_none() {
             let host = &self.daemon()?.host;
@@ -441,7 +445,7 @@ impl World {
         self.admin.clone().ok_or_else(|| "no admin".to_owned())
     }
 
-    /// Sessions that are certainly there.
+    /// Sessions that certainly exist.
     fn live_sessions(&self) -> Vec<String> {
         let (now, sessions) = (self.now(), self.model.sessions.iter());
         let live = sessions.filter(|(key, session)| {
@@ -450,7 +454,7 @@ impl World {
         live.map(|(key, _)| key.clone()).collect()
     }
 
-    /// Permits that are certainly there.
+    /// Permits that certainly exist.
     fn live_permits(&self) -> Vec<String> {
         let (now, permits) = (self.now(), self.model.permits.iter());
         let live = permits.filter(|(_, permit)| {

@@ -1,4 +1,4 @@
-//! Requests that come in.
+//! Requests that arrive.
 
 use super::{History, MS};
 use crate::model::config::{Arrival, Config, Unknown};
@@ -6,7 +6,7 @@ use crate::words::{HOSTS, LOCKS, MADE, RESOURCES, SERVERS, TASKS, TEXTS, USERS};
 use paceline_types::Mode;
 
 impl History {
-    /// A request comes in.
+    /// A new request.
     pub(super) fn arrival(&mut self, config: &Config) -> Arrival {
         let rng = &mut self.rng;
         let backend = rng.pick(&["db", "db", "app", ""]);
@@ -25,7 +25,9 @@ impl History {
             unknown: Unknown::Refuse,
             locks: vec![],
             wait_max: None,
+            waited: 0,
             session: None,
+            within: vec![],
         };
         arrival.wait_max = match rng.below(10) {
             0 => Some(0),
@@ -42,11 +44,33 @@ impl History {
                 arrival.locks.push(rng.pick(&LOCKS));
             }
         }
+        if self.profile.nests {
+            self.nest(&mut arrival);
+        }
+        let rng = &mut self.rng;
         if rng.chance(self.profile.claims) {
             self.claim(&mut arrival, config);
         }
         self.send_to_door(&mut arrival, config);
+        if self.profile.returns && self.rng.chance(30) {
+            // Some before the clock began, several the same.
+            arrival.waited = self.rng.pick(&[1, 10 * MS, 500 * MS, 3_000 * MS, u64::MAX / 4]);
+        }
         arrival
+    }
+
+    /// Most requests have a session, and many run within another.
+    fn nest(&mut self, arrival: &mut Arrival) {
+        let rng = &mut self.rng;
+        if arrival.locks.is_empty() && rng.chance(80) {
+            arrival.session = Some(rng.between(1, 6));
+        }
+        for _ in 0..rng.weighted(&[75, 20, 5]) {
+            arrival.within.push(rng.between(1, 6));
+        }
+        if rng.chance(70) {
+            arrival.wait_max = None;
+        }
     }
 
     fn claim(&mut self, arrival: &mut Arrival, config: &Config) {
@@ -62,7 +86,7 @@ impl History {
                 (_, Some(known)) => known,
                 (_, None) => rng.pick(&MADE),
             };
-            // Only names that nobody configures can be made.
+            // Requests create only names that are never configured.
             let makes = arrival.unknown == Unknown::Create;
             let name = if makes && known != Some(name) { rng.pick(&MADE) } else { name };
             let mode = if rng.chance(shared) { Mode::Shared } else { Mode::Exclusive };

@@ -106,7 +106,7 @@ impl History {
         }
     }
 
-    /// A rate whose requests come some microseconds to some hundred milliseconds apart.
+    /// A rate whose requests are some microseconds to some hundred milliseconds apart.
     pub(super) fn rate(&mut self) -> Limit {
         let n = self.rng.pick(&NUMBERS);
         let apart = self.rng.pick(&[7_001, 300_000, 2 * MS, 9_999_999, 60 * MS, 200 * MS]);
@@ -129,7 +129,7 @@ impl History {
         Bounds { max_len, max_total, max_delay: max_delay.unwrap_or(FOREVER) }
     }
 
-    /// Fewer than there are keys in many cases.
+    /// Often fewer than there are keys.
     pub(super) fn keys_max(&mut self) -> u64 {
         self.rng.pick(&[1, 1, 2, 2, 3, 1_000, 1_000, 1_000])
     }
@@ -158,7 +158,7 @@ impl History {
             (0 | 1, Some(c)) => When::Inflight(c.name, c.key.filter(|_| keyed), n),
             (2 | 3, Some(c)) => When::Queued(c.name, c.key.filter(|_| keyed), n),
             (8, Some(c)) => {
-                // Somewhat over a whole number, so that it is never met exactly.
+                // Slightly above a whole number, so that it is never met exactly.
                 let per_period = n * 100 + 37;
                 let n = (u128::from(per_period) * 1_000_000_000 / u128::from(c.period())) as u64;
                 When::Rate(c.name, c.key.filter(|_| keyed), n)
@@ -217,7 +217,9 @@ impl History {
         let id = self.next_resource;
         self.next_resource += 1;
         let mut parents = vec![];
-        for _ in 0..self.rng.weighted(&[3, 5, 3, 1]) {
+        // With fewer edges, more requests hold claims at a time.
+        let parents_of = if self.profile.nests { [6, 3, 1, 0] } else { [3, 5, 3, 1] };
+        for _ in 0..self.rng.weighted(&parents_of) {
             let parent = self.rng.pick_any(&config.resources).map(|resource| resource.id);
             parents.extend(parent.filter(|parent| !parents.contains(parent)));
         }
@@ -258,7 +260,7 @@ impl History {
     }
 
     fn value(&mut self, attribute: Attribute) -> &'static str {
-        // Of most names there is nobody, and most have none.
+        // Most of these names belong to no backend, and most requests name none.
         match attribute {
             Attribute::Backend if self.rng.chance(70) => self.rng.pick(&["db", "app", ""]),
             Attribute::Server if self.rng.chance(70) => {

@@ -44,7 +44,7 @@ const RESOURCE_EDITS: [Edit; 5] = [
 const OTHER_EDITS: [Edit; 3] = [History::edit_rules, History::edit_slip, History::edit_age];
 
 impl History {
-    /// Another configuration that differs in one thing or a few, and what they are.
+    /// Another configuration that differs in one or a few settings, and a description of the edit.
     pub(super) fn edit(&mut self, model: &Model) -> Option<(Config, String)> {
         let mut config = model.config.clone();
         config.checkpoints.retain(|checkpoint| !is_gate(checkpoint.id));
@@ -70,7 +70,8 @@ impl History {
         let mut done: Option<String> = None;
         for _ in 0..[1, 2, 4][self.rng.weighted(&[80, 12, 8])] {
             let names = if self.profile.wide { 14 } else { 0 };
-            let edit = match self.rng.weighted(&[10, 8, 6, 3, names]) {
+            let resources = if self.profile.nests { 30 } else { 6 };
+            let edit = match self.rng.weighted(&[10, 8, resources, 3, names]) {
                 4 => History::edit_name,
                 0 => self.rng.pick(&CHECKPOINT_EDITS),
                 1 => self.rng.pick(&POOL_EDITS),
@@ -87,8 +88,8 @@ impl History {
         Some((config, done?))
     }
 
-    /// What a checkpoint limits and by which key changes, or changes back; or it goes, and another of its
-    /// name comes.
+    /// Changes the limit and the key of a checkpoint, or changes them back; or deletes it, and creates another
+    /// one of its name.
     fn stir(&mut self, config: &mut Config) -> Option<String> {
         if config.checkpoints.len() < 2 || self.rng.chance(15) {
             let checkpoint = self.checkpoint(config)?;
@@ -207,7 +208,7 @@ impl History {
         Some(format!("{} weight {:?}", checkpoint.name, checkpoint.weight))
     }
 
-    /// Another key or other flows: the checkpoint starts anew.
+    /// Another key or other flows: the checkpoint starts with new counters.
     fn edit_key(&mut self, _: &Model, config: &mut Config) -> Option<String> {
         let index = self.any_checkpoint(config)?;
         let attribute = self.rng.chance(60).then(|| self.attribute());
@@ -235,7 +236,8 @@ impl History {
         let index = self.any_checkpoint(config)?;
         let limit = self.limit();
         let checkpoint = &mut config.checkpoints[index];
-        // What counts at the frontend counts before the rules: it changes places, not only kind.
+        // A `count` checkpoint of a frontend counts before the rules, so it would change its place, not only
+        // its kind.
         if checkpoint.limit == Limit::Count || limit == Limit::Count {
             return None;
         }
@@ -334,7 +336,7 @@ impl History {
     fn delete_resource(&mut self, model: &Model, config: &mut Config) -> Option<String> {
         let index = self.rng.below(config.resources.len() as u64) as usize;
         let gone = config.resources.get(index)?.clone();
-        // Holders know it by the name it had before this edit, which another one may have got since.
+        // Holders know it by the name it had before this edit, which another resource may have now.
         let known = model.config.resources.iter().find(|r| r.id == gone.id).map(|r| r.name);
         let taken = config.resources.iter().any(|r| Some(r.name) == known && r.id != gone.id);
         if taken || made_by_waiter(model, gone.name) {
@@ -348,7 +350,7 @@ impl History {
         Some(format!("{} ({}) deleted", gone.name, gone.id))
     }
 
-    /// A further parent for a resource; a cycle is no graph.
+    /// A further parent for a resource; an edge that closes a cycle is not a valid graph.
     fn add_edge(&mut self, _: &Model, config: &mut Config) -> Option<String> {
         let parent = self.rng.pick_any(&config.resources)?.id;
         let index = self.rng.below(config.resources.len() as u64) as usize;
@@ -385,12 +387,13 @@ impl History {
         Some(what)
     }
 
-    /// Whether a resource of this name can get another one's.
+    /// Whether a resource of this name can be renamed.
     pub(super) fn may_rename(&self, model: &Model, name: &str) -> bool {
         !self.still_held(model, name) && !made_by_waiter(model, name)
     }
 
-    /// Whether somebody still holds a deleted resource of this name: a new one would mean two things.
+    /// Whether a request still holds a deleted resource of this name: with a new one the name would be
+    /// ambiguous.
     fn still_held(&self, model: &Model, name: &str) -> bool {
         self.deleted.iter().filter(|(_, deleted)| *deleted == name).any(|(id, _)| {
             let holders = model.requests.values().filter(|r| r.stage == Stage::Running);
@@ -414,8 +417,8 @@ impl History {
     }
 }
 
-/// Whether a request that makes what it does not find still waits for this resource: only names
-/// that nobody configures can be made.
+/// Whether a request that creates what it does not find still waits for this resource: only names that are
+/// never configured can be created.
 fn made_by_waiter(model: &Model, name: &str) -> bool {
     model.requests.values().any(|request| {
         request.arrival.unknown == paceline_types::Unknown::Create
@@ -424,14 +427,14 @@ fn made_by_waiter(model: &Model, name: &str) -> bool {
     })
 }
 
-/// Whether one resource is another or hangs below it.
+/// Whether one resource is another or is below it.
 fn is_below(node: u32, root: u32, config: &Config) -> bool {
     let parents = |node: u32| config.resources.iter().filter(move |r| r.id == node);
     node == root
         || parents(node).flat_map(|r| &r.parents).any(|parent| is_below(*parent, root, config))
 }
 
-/// Conditions may only name what there is, and keys only where there are keys.
+/// Conditions may only name existing objects, and keys only where there are keys.
 pub(super) fn drop_conditions(config: &mut Config, name: &str) {
     let speaks = |when: &When| match when {
         When::Inflight(of, ..) | When::Queued(of, ..) | When::Rate(of, ..) => *of == name,

@@ -1,7 +1,7 @@
-//! Random histories: what is configured, who comes, who goes, what is edited, what the clock does.
+//! Random histories: the configuration, the arrivals and departures of requests, the edits, and the clock.
 //!
-//! Owns the dice. Each step is drawn from the seed and from what the model says is going on, so a
-//! seed is a whole history. Promises the same history for the same seed. Never looks at the engine.
+//! Owns the random numbers. Each step is drawn from the seed and from the state of the model, so a seed
+//! determines a whole history. Promises the same history for the same seed. Never looks at the engine.
 
 mod arrivals;
 mod configs;
@@ -20,42 +20,49 @@ use std::collections::BTreeSet;
 
 const MS: u64 = 1_000_000;
 
-/// One of so many seeds has frontends, backends and connections.
+/// One in this many seeds has frontends, backends and connections.
 pub const ROUTES_EVERY: u64 = 8;
 
 /// Seeds with this bit also withdraw, rename, and read the attributes `backend` and `server`: the second
 /// 32 of every 64.
 pub const WIDE: u64 = 1 << 5;
 
-/// Seeds with this bit edit things back, and delete what comes back, while much runs: the second 16,384 of
-/// every 32,768.
+/// Seeds with this bit undo edits, and create deleted objects again, while many requests run: the second 16,384
+/// of every 32,768.
 pub const CHURN: u64 = 1 << 14;
 
-/// Seeds with this bit, of those that have frontends, rename theirs: the second 32,768 of every 65,536.
+/// Seeds with this bit that have frontends rename them: the second 32,768 of every 65,536.
 pub const SIGNS: u64 = 1 << 15;
 
-/// One thing that happens.
+/// Seeds with this bit have sessions that hold claims and ask for more, requests that run within others, and no
+/// frontends: the second 65,536 of every 131,072.
+pub const NESTS: u64 = 1 << 16;
+
+/// Seeds with this bit have requests that had waited before they arrive: the second 131,072 of every 262,144.
+pub const RETURNS: u64 = 1 << 17;
+
+/// One step of a history.
 #[derive(Clone, Debug)]
 pub enum Step {
-    /// A request comes in.
+    /// A request arrives.
     Submit(Box<Arrival>),
-    /// A request that runs ends; or one is settled that does not run.
+    /// A running request is settled; sometimes one that does not run.
     Settle(u64),
-    /// A request that runs did nothing; or one is withdrawn that does not run.
+    /// A running request is withdrawn because no work was done; sometimes one that does not run.
     Withdraw(u64),
-    /// A request is over, whether it waits or runs.
+    /// A request ends, whether it waits or runs.
     End(u64),
-    /// A waiter goes away; or one is cancelled that does not wait.
+    /// A waiter is cancelled; sometimes a request that does not wait.
     Cancel(u64),
     /// A session ends.
     EndSession(u64),
-    /// A session comes to own a lock; nobody is told.
+    /// A session gets a lock, which is not reported to the engine.
     LockTaken(u64, &'static str),
     /// A session loses a lock.
     LockLost(u64, &'static str),
-    /// The configuration changes, in the way that the text says.
+    /// The configuration changes; the text describes the edit.
     Configure(Box<Config>, String),
-    /// A server comes up or goes down.
+    /// A server goes up or down.
     SetUp(u32, bool),
     /// A request could not reach its server.
     Reroute(u64),
@@ -63,7 +70,7 @@ pub enum Step {
     Timeout,
 }
 
-/// Takes out of a configuration what remembers more than who holds what: rates, conditions that read
+/// Removes from a configuration what remembers more than which request holds what: rates, conditions that read
 /// meters, and keys past the maximum.
 pub fn without_memory(config: &mut Config) {
     config.checkpoints.retain(|checkpoint| !matches!(checkpoint.limit, Limit::Rate { .. }));
@@ -74,16 +81,16 @@ pub fn without_memory(config: &mut Config) {
     config.frontends.clear();
 }
 
-/// The dice of one seed.
+/// The random numbers of one seed.
 #[derive(Clone, Debug)]
 pub struct History {
     rng: Rng,
-    /// How this seed's history is mixed.
+    /// The mix of steps of this seed.
     pub profile: Profile,
     /// Which session owns which lock.
     pub owned: BTreeSet<(u64, &'static str)>,
     clock: u64,
-    /// Numbers of checkpoints, pools and resources are never used again.
+    /// Numbers of checkpoints, pools and resources are never reused.
     next_checkpoint: u32,
     next_pool: u32,
     next_resource: u32,
@@ -103,11 +110,14 @@ impl History {
         let mut profile = Profile::draw(&mut rng);
         profile.wide = seed & WIDE != 0;
         let every = if profile.wide { ROUTES_EVERY / 2 } else { ROUTES_EVERY };
-        profile.routes = seed % every == every - 1;
+        profile.nests = seed & NESTS != 0;
+        profile.routes = seed % every == every - 1 && !profile.nests;
         profile.churn = seed & CHURN != 0;
         profile.signs = seed & SIGNS != 0 && profile.routes;
+        profile.returns = seed & RETURNS != 0;
         profile.widen();
         profile.stir();
+        profile.nest();
         let clock = rng.pick(&[0, 1, 1_000_000 * MS, 1_000_000 * MS, 1_000_000_000 * MS]);
         Self {
             rng,
@@ -124,13 +134,13 @@ impl History {
         }
     }
 
-    /// The configuration at the start, and when that is.
+    /// The configuration at the start, and the start time.
     pub fn start(&mut self) -> (u64, Config) {
         let config = self.config();
         (self.clock, config)
     }
 
-    /// What happens next, and when.
+    /// The next step, and its time.
     pub fn step(&mut self, model: &Model) -> (u64, Step) {
         let mix = self.profile.mix;
         if let Some(step) = self.serve(model) {
@@ -159,7 +169,7 @@ impl History {
         (self.tick(model, matches!(step, Step::Timeout)), step)
     }
 
-    /// Somebody is done, or has done nothing.
+    /// Settles, withdraws or ends a request.
     fn settle(&mut self, model: &Model) -> Step {
         let way = if self.profile.wide { self.rng.weighted(&[60, 30, 10]) } else { 0 };
         match way {
@@ -172,10 +182,10 @@ impl History {
         }
     }
 
-    /// The clock of the next call: mostly near, often exactly at a due time, sometimes late, far, or
+    /// The time of the next call: mostly near, often exactly when something is due, sometimes late, far, or
     /// backwards.
     fn tick(&mut self, model: &Model, timeout: bool) -> u64 {
-        // Delays that nobody means to wait for are not waited for.
+        // Delays that are meant to be endless are not waited for.
         let far = self.clock + 600_000 * MS;
         let next = model.next_event().filter(|next| *next < far);
         let exact = if timeout { 60 } else { 10 };
@@ -195,7 +205,7 @@ impl History {
         self.clock
     }
 
-    /// Somebody who runs or waits; sometimes anybody at all, also the dead.
+    /// A request that runs or waits; sometimes any request, including ended ones.
     fn someone(&mut self, model: &Model, runs: bool) -> u64 {
         if self.rng.chance(3) {
             return self.rng.below(30) + 1;

@@ -1,8 +1,8 @@
-//! How the history of one seed is mixed: some try everything, some dwell on one room.
+//! The mix of the history of one seed: some exercise everything, some concentrate on one room.
 
 use crate::rng::Rng;
 
-/// What a history dwells on.
+/// What a history concentrates on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Focus {
     /// Everything at once.
@@ -24,21 +24,21 @@ pub enum Focus {
 /// The mix.
 #[derive(Clone, Debug)]
 pub struct Profile {
-    /// What it dwells on.
+    /// What it concentrates on.
     pub focus: Focus,
-    /// How many steps.
+    /// The number of steps.
     pub steps: u64,
     /// Weights of arrivals, settles, cancels, ends of sessions, locks, edits, timeouts.
     pub mix: [u64; 7],
     /// The most checkpoints at the start.
     pub checkpoints: u64,
-    /// The most pools beside the default pool.
+    /// The most pools in addition to the default pool.
     pub pools: u64,
     /// The most resources.
     pub resources: u64,
     /// The most rules.
     pub rules: u64,
-    /// In how many of a hundred cases a checkpoint is fair, has keys, watches, has a condition.
+    /// The percentage of checkpoints that are fair, have keys, watch, or have a condition.
     pub fair: u64,
     /// See `fair`.
     pub keyed: u64,
@@ -46,13 +46,13 @@ pub struct Profile {
     pub watch: u64,
     /// See `fair`.
     pub when: u64,
-    /// In how many of a hundred cases bounds are tight.
+    /// The percentage of tight bounds.
     pub tight: u64,
     /// Weights of rate, concurrency and count among checkpoints.
     pub kinds: [u64; 3],
-    /// In how many of a hundred cases a request has claims.
+    /// The percentage of requests that have claims.
     pub claims: u64,
-    /// In how many of a hundred cases the default pool has a maximum.
+    /// The percentage of histories whose default pool has a maximum.
     pub full: u64,
     /// How many requests the engine moves in one call.
     pub step_max: usize,
@@ -60,12 +60,16 @@ pub struct Profile {
     pub requests_max: usize,
     /// Whether there are frontends, backends and connections.
     pub routes: bool,
-    /// Whether requests are withdrawn, things renamed, and `backend` and `server` read.
+    /// Whether requests are withdrawn, objects renamed, and `backend` and `server` read.
     pub wide: bool,
-    /// Whether what is edited is often edited back, while much runs.
+    /// Whether edits are often undone, while many requests run.
     pub churn: bool,
     /// Whether frontends are renamed.
     pub signs: bool,
+    /// Whether sessions hold claims and ask for more.
+    pub nests: bool,
+    /// Whether requests arrive that had waited before.
+    pub returns: bool,
 }
 
 impl Profile {
@@ -103,9 +107,11 @@ impl Profile {
             wide: false,
             churn: false,
             signs: false,
+            nests: false,
+            returns: false,
         };
         profile.dwell(rng);
-        // Few settles fill the house, many empty it.
+        // Few settles fill the pools, many empty them.
         profile.mix[0] = rng.between(30, 80);
         profile.mix[1] = rng.between(5, 35);
         if rng.chance(15) {
@@ -117,7 +123,7 @@ impl Profile {
         profile
     }
 
-    /// More edits and conditions, where names are edited and read.
+    /// More edits and conditions, if names are edited and read.
     pub fn widen(&mut self) {
         if self.wide {
             (self.mix[5], self.when) = (self.mix[5] * 2, 40);
@@ -127,12 +133,23 @@ impl Profile {
         }
     }
 
-    /// Many edits, and few who end: where things are edited back.
+    /// Many edits, and few ends of requests, if edits are undone.
     pub fn stir(&mut self) {
         if self.churn {
             self.mix[5] = self.mix[5].max(12) * 2;
             self.mix[1] /= 2;
             self.watch /= 2;
+        }
+    }
+
+    /// Claims, priorities, pools and edits of resources, whatever else the seed concentrates on.
+    pub fn nest(&mut self) {
+        if self.nests {
+            (self.claims, self.resources, self.full) = (90, self.resources.max(16), self.full / 2);
+            (self.pools, self.rules) = (self.pools.max(2), self.rules.max(6));
+            self.checkpoints = self.checkpoints.min(2);
+            self.mix[5] = self.mix[5].max(9);
+            self.mix[1] = self.mix[1].min(20);
         }
     }
 

@@ -1,8 +1,8 @@
-//! Edits of names: what a thing is called changes, its number stays.
+//! Edits of names: the name of an object changes, its number stays.
 //!
-//! Two things may change names with each other in one edit. What speaks of a thing by its name (a
-//! condition, a list) follows it, or goes on to speak of whoever has the name then; where nobody has
-//! it, what must name somebody that is there is left out.
+//! Two objects may exchange names in one edit. A reference by name (a condition, a list) follows the object, or
+//! afterwards refers to the object that has the name then. If no object has the name, a reference that must be
+//! valid is removed.
 
 use super::History;
 use super::edits::{Edit, drop_conditions};
@@ -21,13 +21,13 @@ const RENAMES: [Edit; 6] = [
     History::swap_resources,
 ];
 
-/// A name and the one that comes in its place.
+/// A name and the name that replaces it.
 type Change = (&'static str, &'static str);
 
 impl History {
-    /// Something gets another name.
+    /// Renames an object.
     pub(super) fn edit_name(&mut self, model: &Model, config: &mut Config) -> Option<String> {
-        // Servers and backends more often, where there are any.
+        // Servers and backends more often, if there are any.
         let from = if self.profile.routes && self.rng.chance(50) { 3 } else { 0 };
         let to = if from > 0 { 5 } else { RENAMES.len() };
         let edit = self.rng.pick(&RENAMES[from..to]);
@@ -44,14 +44,14 @@ impl History {
         Some(format!("checkpoints renamed {changes:?}"))
     }
 
-    /// All but the default pool, which is always called that.
+    /// All pools except the default pool, whose name is fixed.
     fn rename_pool(&mut self, _: &Model, config: &mut Config) -> Option<String> {
         let names: Vec<&str> = config.pools.iter().skip(1).map(|pool| pool.name).collect();
         let changes = self.changes(&names, &POOLS[1..])?;
         for pool in &mut config.pools {
             pool.name = changed(&changes, pool.name);
         }
-        // A list of a pool that is not there is none.
+        // A list of a pool that does not exist is invalid.
         let follows = changes.len() == 1 || self.rng.chance(50);
         for checkpoint in &mut config.checkpoints {
             if let (At::Pool(name), true) = (&mut checkpoint.at, follows) {
@@ -62,7 +62,7 @@ impl History {
         Some(format!("pools renamed {changes:?}, checkpoints too {follows}"))
     }
 
-    /// The frontend stays where it listens; its checkpoints follow, or are nobody's.
+    /// The frontend keeps its address; its checkpoints follow it, or belong to no frontend.
     pub(super) fn rename_frontend(&mut self, config: &mut Config) -> Option<String> {
         let frontend = config.frontends.first_mut()?;
         let new = if frontend.name == "web" { "site" } else { "web" };
@@ -133,7 +133,7 @@ impl History {
         Some(format!("servers renamed {changes:?}, checkpoints too {follows}"))
     }
 
-    /// Two resources get each other's names.
+    /// Two resources exchange their names.
     fn swap_resources(&mut self, model: &Model, config: &mut Config) -> Option<String> {
         let names: Vec<&str> = config.resources.iter().map(|resource| resource.name).collect();
         let (one, other) = (self.rng.pick_any(&names)?, self.rng.pick_any(&names)?);
@@ -148,7 +148,7 @@ impl History {
         Some(format!("resources renamed {changes:?}"))
     }
 
-    /// One of these gets a name of the alphabet that none of them has, or two change theirs.
+    /// One of these gets a name of the alphabet that none of them has, or two exchange theirs.
     fn changes(&mut self, names: &[&'static str], all: &[&'static str]) -> Option<Vec<Change>> {
         let one = self.rng.pick_any(names)?;
         let free: Vec<&str> = all.iter().copied().filter(|name| !names.contains(name)).collect();
@@ -161,7 +161,7 @@ impl History {
         }
     }
 
-    /// Conditions follow what was renamed; or else they speak of whoever has the name now.
+    /// Conditions follow what was renamed; or else they refer to the object that has the name now.
     fn follow_in_conditions(&mut self, config: &mut Config, changes: &[Change]) {
         if self.rng.chance(35) {
             let rules = config.rules.iter_mut().map(|rule| &mut rule.when);
@@ -177,7 +177,7 @@ impl History {
     }
 }
 
-/// Where two changed names, a condition that asks for a key fits only if the other has the same.
+/// When two objects exchanged names, a condition that reads a key fits only if the other has the same key.
 fn drop_misfits(config: &mut Config, changes: &[Change]) {
     let key = |name: &str| config.checkpoints.iter().find(|c| c.name == name).map(|c| c.key);
     let differ = changes.iter().any(|(old, new)| key(old) != key(new));

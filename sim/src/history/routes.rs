@@ -30,7 +30,7 @@ impl History {
         config.frontends.push(frontend);
     }
 
-    /// Some checkpoints stand at servers that requests go to.
+    /// Puts some checkpoints at servers that requests are sent to.
     fn guard_servers(&mut self, config: &mut Config) {
         let servers: Vec<&str> =
             config.backends.iter().flat_map(|b| &b.servers).map(|server| server.name).collect();
@@ -78,7 +78,7 @@ impl History {
         Server { id: self.next_server, name, weight, max, address }
     }
 
-    /// Where a server is: mostly where one of its name always is.
+    /// The address of a server: mostly the usual one of its name.
     fn address(&mut self, name: &str) -> u32 {
         if self.profile.churn && self.rng.chance(20) {
             return self.rng.between(1, 4) as u32;
@@ -113,13 +113,13 @@ impl History {
         Frontend { name: "web", lines, backend }
     }
 
-    /// Most of what comes, comes to the frontend; some of it are connections.
+    /// Most requests arrive at the frontend; some of them are connections.
     pub(super) fn send_to_door(&mut self, arrival: &mut Arrival, config: &Config) {
         if !self.profile.routes {
             return;
         }
         if self.rng.chance(20) {
-            // Who comes to the frontend has no say in where it goes.
+            // It does not arrive at the configured frontend, so it keeps the backend and server that it names.
             arrival.frontend = "api";
             return;
         }
@@ -129,13 +129,13 @@ impl History {
             arrival.connection = true;
             (arrival.claims, arrival.locks, arrival.unknown) = (vec![], vec![], Unknown::Refuse);
         } else if self.profile.wide && !config.frontends.is_empty() && self.rng.chance(20) {
-            // What it says of that itself is of no account.
+            // Its own values for these are ignored.
             arrival.backend = self.rng.pick(&BACKENDS);
             arrival.server = self.rng.pick(&SERVERS);
         }
     }
 
-    /// Servers come and go, or cannot be reached.
+    /// Servers go up and down, or cannot be reached.
     pub(super) fn serve(&mut self, model: &Model) -> Option<Step> {
         if !self.profile.routes {
             return None;
@@ -225,7 +225,7 @@ impl History {
         (count > 0).then(|| self.rng.below(count) as usize)
     }
 
-    /// A checkpoint of a frontend is for the others from now on.
+    /// A checkpoint of a frontend changes between requests and connections.
     fn edit_connection(&mut self, config: &mut Config) -> Option<String> {
         let all = config.checkpoints.iter_mut();
         let mut fits: Vec<_> =
@@ -236,7 +236,7 @@ impl History {
         Some(format!("{} connection {}", checkpoint.name, checkpoint.connection))
     }
 
-    /// A backend goes, and another of the same name comes, or none.
+    /// Deletes a backend, and creates another one of the same name, or none.
     fn replace_backend(&mut self, config: &mut Config) -> Option<String> {
         let index = self.any_backend(config)?;
         let name = config.backends.remove(index).name;
@@ -252,7 +252,7 @@ impl History {
         Some(format!("no {name}"))
     }
 
-    /// A server comes or goes.
+    /// Adds or deletes a server.
     fn edit_fleet(&mut self, config: &mut Config) -> Option<String> {
         let index = self.any_backend(config)?;
         let name = config.backends[index].name;
@@ -278,7 +278,7 @@ fn is_of(server: &str, backend: &str) -> bool {
     server.split_once('/').is_some_and(|(of, _)| of == backend)
 }
 
-/// Connections pass checkpoints of configured frontends, which read nothing but what connections have.
+/// Connections pass checkpoints of configured frontends, which read only attributes that connections have.
 pub(super) fn fit_connections(config: &mut Config) {
     let has = |attribute: &Attribute| *attribute == Attribute::Host;
     let mut changed = vec![];

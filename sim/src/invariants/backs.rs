@@ -1,22 +1,22 @@
-//! Which requests went back: after an edit a request may have to wait before the checkpoint where it waited last, and
-//! then gives back what it held behind that.
+//! Which requests moved back: after an edit a request may have to wait before the checkpoint where it waited
+//! last, and then releases what it held behind that.
 //!
-//! For invariants that keep books of who passed what. Sees only where requests wait.
+//! For invariants that record which request passed what. Sees only where requests wait.
 
 use crate::model::{Position, Spot, position};
 use crate::seen::Seen;
 use std::collections::BTreeMap;
 
-/// Remembers where everybody waited last.
+/// Remembers where each request waited last.
 #[derive(Debug, Default)]
 pub struct Backs {
     last: BTreeMap<u64, u32>,
-    /// Where each checkpoint is, or was when it was deleted.
+    /// The position of each checkpoint, or its last one if it was deleted.
     positions: BTreeMap<u32, Position>,
 }
 
 impl Backs {
-    /// Who went back in this step, and to where.
+    /// The requests that moved back in this step, and to where.
     pub fn look(&mut self, seen: &Seen) -> Vec<(u64, Position)> {
         let all = &seen.config.checkpoints;
         self.positions.extend(all.iter().map(|checkpoint| (checkpoint.id, position(checkpoint))));

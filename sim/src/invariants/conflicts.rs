@@ -2,7 +2,7 @@
 //! what another running request was granted or holds through the graph as it is now, unless both
 //! claims are shared.
 //!
-//! Keeps its own books: sets of nodes as they were when each request started.
+//! Keeps its own records: sets of nodes as they were when each request started.
 
 use super::Invariant;
 use crate::history::Step;
@@ -28,7 +28,7 @@ struct Claim {
     granted: BTreeSet<Node>,
 }
 
-/// Remembers the claims of everybody who is alive.
+/// Remembers the claims of all requests that are alive.
 #[derive(Default)]
 pub struct Conflicts {
     claims: BTreeMap<u64, Vec<Claim>>,
@@ -52,15 +52,15 @@ impl Invariant for Conflicts {
         if let (Step::Reroute(id), Answer::Back) = (&*seen.step, &seen.answer) {
             self.running.remove(id);
         }
-        // Whoever left in this step gave back what it held before anybody was granted it.
+        // A request that ended in this step released what it held before another was granted it.
         self.running.retain(|id| seen.alive.contains_key(id));
         self.claims.retain(|id, _| {
             seen.alive.contains_key(id)
                 || seen.effects.iter().any(|effect| matches!(effect, Effect::Start(s) if s == id))
         });
-        // What starts in the step in which its session ends is settled in the same step.
+        // A request that starts in the step in which its session ends is settled in the same step.
         let ended = matches!(&*seen.step, Step::EndSession(_));
-        // What was due before an edit started under the configuration before it.
+        // Requests that were due before an edit started under the previous configuration.
         let before = self.before.replace(Rc::clone(&seen.config));
         for effect in &seen.effects {
             if let Effect::Start(id) = effect
@@ -76,11 +76,27 @@ impl Invariant for Conflicts {
         }
         let runs = |id: &u64| seen.alive.get(id).is_some_and(|sight| sight.spot == Spot::Running);
         self.running.retain(runs);
+        self.name_aside(seen);
         Ok(())
     }
 }
 
 impl Conflicts {
+    /// While a request is aside its claims are names, whatever resources have these names by then.
+    fn name_aside(&mut self, seen: &Seen) {
+        for (id, claims) in &mut self.claims {
+            if seen.alive.get(id).is_none_or(|sight| sight.spot != Spot::Unknown) {
+                continue;
+            }
+            for claim in claims {
+                if let Some(Node::Configured(root)) = claim.root.take() {
+                    let found = seen.config.resources.iter().find(|r| r.id == root);
+                    claim.name = found.map_or(claim.name, |resource| resource.name);
+                }
+            }
+        }
+    }
+
     fn start(&mut self, id: u64, config: &Config) -> Result<(), String> {
         let mut mine = self.claims.get(&id).cloned().unwrap_or_default();
         for claim in &mut mine {

@@ -1,5 +1,5 @@
-//! The dead stay dead: a request that was refused, expired, cancelled or settled is never heard of
-//! again, and nobody starts twice.
+//! Ended requests stay ended: a request that was refused, expired, cancelled or settled is never reported
+//! again, and no request starts twice.
 
 use super::Invariant;
 use crate::history::Step;
@@ -7,7 +7,7 @@ use crate::model::{Effect, Outcome};
 use crate::seen::{Answer, Seen};
 use std::collections::BTreeSet;
 
-/// Remembers who waits, who runs and who is gone.
+/// Remembers which requests wait, run and have ended.
 #[derive(Default)]
 pub struct Dead {
     waiting: BTreeSet<u64>,

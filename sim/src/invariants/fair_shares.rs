@@ -1,7 +1,7 @@
-//! Flows under `fair` get their shares: equal ones if nothing else is said, by weight if weights
-//! are given, and no flow gets less than it asks for because another asks for more.
+//! Flows under `fair` get their shares: equal ones by default, by weight if weights are given, and no flow gets
+//! less than it asks for because another asks for more.
 //!
-//! Measured by Jain's index over what each flow got divided by what it deserves: 1 is perfectly fair.
+//! Measured by Jain's index over what each flow got divided by its fair share: 1 is perfectly fair.
 
 use crate::history::Step;
 use crate::model::config::{Arrival, Attribute, Config, Limit, Weight};
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// What two flows ask for and deserve, in requests a second of a rate of 100.
+/// What two flows ask for and should get, in requests a second of a rate of 100.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
     /// What `ann` and `bob` ask for.
@@ -20,7 +20,7 @@ pub struct Case {
     pub cost: (u64, u64),
     /// The weight of `ann`; that of `bob` is 1.
     pub weight: u64,
-    /// What they deserve, as cost.
+    /// Their fair shares, as cost.
     pub deserved: (u64, u64),
 }
 
@@ -33,7 +33,7 @@ pub const CASES: [Case; 5] = [
     Case { asked: (180, 60), cost: (1, 3), weight: 1, deserved: (50, 50) },
 ];
 
-/// Lets both flows ask for some seconds and looks at what they got.
+/// Lets both flows ask for some seconds and checks what they got.
 ///
 /// # Errors
 ///

@@ -1,11 +1,10 @@
-//! Everything is given back exactly once: when everybody has left, every figure reads zero, nobody
-//! is alive and no timer runs. (That a second settle is answered with no is part of every history's
-//! end.)
+//! Everything is released exactly once: when all requests have ended, every figure is zero, no request is alive
+//! and no timer runs. (That a second settle is refused is part of the end of every history.)
 
 use super::Invariant;
 use crate::seen::Seen;
 
-/// Needs no memory: only the end counts.
+/// Needs no memory: only the end is checked.
 #[derive(Default)]
 pub struct GivenBack;
 
@@ -17,7 +16,7 @@ impl Invariant for GivenBack {
     fn look(&mut self, seen: &Seen) -> Result<(), String> {
         let runs = seen.alive.values().filter(|s| s.spot == crate::model::Spot::Running).count();
         let counted: u64 = seen.figures.running.values().sum();
-        // Those whose pool was deleted run on and are counted nowhere.
+        // Requests whose pool was deleted still run and are counted nowhere.
         if counted > runs as u64 {
             return Err(format!("the pools count {counted} that run, but {runs} do"));
         }

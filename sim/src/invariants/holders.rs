@@ -1,9 +1,9 @@
 //! No key has more than its limit past a concurrency checkpoint (P1), whatever keys were changed and changed
-//! back, and whatever checkpoints were deleted and came back under their names: whoever comes past one finds
-//! fewer than the limit of its key there.
+//! back, and whatever checkpoints were deleted and created again under their names: a request that passes one
+//! finds fewer than the limit of its key there.
 //!
-//! Keeps its own books: who came past which checkpoint, seen as in `Windows`, and only where everybody on
-//! the list must stop.
+//! Keeps its own records: which request passed which checkpoint, observed as in `Windows`, and only for
+//! checkpoints where every request on the list must stop.
 
 use super::Invariant;
 use super::backs::Backs;
@@ -14,16 +14,16 @@ use crate::model::{Outcome, Spot, position};
 use crate::seen::{Answer, Seen};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Remembers who came past what.
+/// Remembers which request passed what.
 #[derive(Default)]
 pub struct Holders {
     arrivals: BTreeMap<u64, Arrival>,
-    /// Of each checkpoint, who surely stopped there.
+    /// For each checkpoint, the requests that certainly stopped there.
     past: BTreeMap<u32, BTreeSet<u64>>,
-    /// Who is behind it, but may not have.
+    /// The requests that are behind it, but may not have stopped.
     unsure: BTreeMap<u32, BTreeSet<u64>>,
     specs: Vec<Checkpoint>,
-    /// The same of deleted ones, by name.
+    /// The same for deleted checkpoints, by name.
     buried: BTreeMap<&'static str, BTreeSet<u64>>,
     backs: Backs,
 }
@@ -73,7 +73,7 @@ impl Invariant for Holders {
                 {
                     continue;
                 }
-                // Who is behind a checkpoint that an edit put there may never have come by it.
+                // A request behind a checkpoint that an edit put there may never have passed it.
                 if is_edit {
                     unsure.insert(*id);
                     continue;
@@ -90,7 +90,7 @@ impl Invariant for Holders {
                 }
             }
         }
-        // Who goes by while it does not stop everybody may not have stopped.
+        // A request that passes while the checkpoint does not stop every request may not have stopped.
         for checkpoint in seen.config.checkpoints.iter().filter(|c| !stops_everybody(c)) {
             for id in self.arrivals.keys().filter(|id| is_behind(seen, **id, checkpoint)) {
                 if !self.past.get(&checkpoint.id).is_some_and(|past| past.contains(id)) {
@@ -122,7 +122,7 @@ impl Holders {
     }
 }
 
-/// Whether whoever comes by must stop, at a counter that this can tell.
+/// Whether every request must stop there, at a counter that can be determined here.
 fn stops_everybody(checkpoint: &Checkpoint) -> bool {
     !checkpoint.watch
         && !checkpoint.connection

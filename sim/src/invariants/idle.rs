@@ -1,8 +1,7 @@
-//! Nothing idles that could run (work conservation): whoever waits, waits for something that is
-//! used up.
+//! Nothing idles that could run (work conservation): every waiter waits for something that is used up.
 //!
-//! Who waits for a slot finds all of them taken; who waits at a concurrency checkpoint finds the
-//! limit held; who waits at a rate has a time that is still to come, and the timer knows it.
+//! A request that waits for a slot finds all of them taken; at a concurrency checkpoint it finds the limit
+//! held; at a rate its time is in the future, and the timer is set for it.
 
 use super::Invariant;
 use crate::model::Spot;
@@ -55,7 +54,7 @@ fn counter_is_used_up(
     name: &str,
     key: Option<&'static str>,
 ) -> Result<(), String> {
-    // Whether there is room at servers is looked at on its own.
+    // Room at servers is checked elsewhere.
     if crate::words::GATES.contains(&name) {
         return Ok(());
     }

@@ -1,6 +1,5 @@
-//! No limit is ever exceeded: no more than the limit are past a concurrency checkpoint or run in a
-//! pool (P1), also if the pool was deleted and made again. Lowering a limit drains: what is over it may only
-//! become less.
+//! No limit is ever exceeded: no more than the limit are past a concurrency checkpoint or run in a pool (P1),
+//! even if the pool was deleted and created again. Lowering a limit drains: the excess may only decrease.
 
 use super::Invariant;
 use crate::history::Step;
@@ -9,15 +8,15 @@ use crate::seen::{Figures, Seen};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-/// Remembers the last figures, and the configuration they were made under: what was due before an
-/// edit is done before it.
+/// Remembers the last figures, and their configuration: events that were due before an edit are handled before
+/// it.
 #[derive(Default)]
 pub struct Limits {
     before: Figures,
     config: Option<Rc<Config>>,
     /// The pool of each request that ran after the last step.
     ran: BTreeMap<u64, u32>,
-    /// The requests that ran in deleted pools, by the names of these.
+    /// The requests that ran in deleted pools, by the names of the pools.
     gone: BTreeMap<&'static str, BTreeSet<u64>>,
 }
 
@@ -43,7 +42,7 @@ impl Invariant for Limits {
                 return Err(format!("{running} run in {}, at most {most} may", pool.name));
             }
         }
-        // An edit may count holders by other keys; who comes then is looked at by `Holders`.
+        // An edit may count holders by other keys; `Holders` checks later arrivals.
         let is_edit = matches!(&*seen.step, Step::Configure(..));
         for checkpoint in seen.config.checkpoints.iter().filter(|c| !c.watch && !is_edit) {
             let Limit::Concurrency(limit) = checkpoint.limit else { continue };
@@ -54,7 +53,8 @@ impl Invariant for Limits {
             for key in keys {
                 let place = (checkpoint.name, key);
                 let held = seen.figures.inflight.get(&place).copied().unwrap_or(0);
-                // A key without a counter of its own reads the shared one, from one step to the next.
+                // A key without a counter of its own reads the shared one, which may change from one step to
+                // the next.
                 let its = |(name, _): &(&str, Option<&str>)| *name == checkpoint.name;
                 let mut figures = self.before.inflight.iter().filter(|(place, _)| its(place));
                 let before = match checkpoint.keys_max < keys_len {

@@ -1,8 +1,8 @@
-//! The long-run rate is the limit exactly when enough wait.
+//! The long-run rate equals the limit when enough requests wait.
 //!
-//! So many requests come at once that they wait for long. On exact wakes the k-th passes at the first nanosecond at or
-//! after (k - B) D/N, however odd N and D are. On wakes that are late by less than the slip every
-//! request passes at the first wake after that time: nothing is lost, however many wakes are late.
+//! So many requests arrive at once that they wait for long. On exact wakes the k-th passes at the first
+//! nanosecond at or after (k - B) D/N, however odd N and D are. On wakes that are late by less than the slip
+//! every request passes at the first wake after that time: nothing is lost, however many wakes are late.
 
 use crate::history::Step;
 use crate::model::config::{Config, Limit};
@@ -10,7 +10,7 @@ use crate::rng::Rng;
 use crate::story::{Story, checkpoint, request};
 use crate::subject::Subject;
 
-/// Tells the story for one rate and `count` requests; `late` is how late a wake may be.
+/// Plays the scenario for one rate and `count` requests; `late` is how late a wake may be.
 ///
 /// # Errors
 ///
@@ -24,7 +24,7 @@ pub fn check(
     let begin = 1_000_000_000_000;
     let mut rng = Rng::new(n ^ d);
     let mut config = Config::empty();
-    // With no slip at all, what a wake loses to the next whole nanosecond is lost.
+    // With no slip at all, what a wake loses to the next whole nanosecond would be lost.
     config.slip = late.max(1);
     config.checkpoints.push(checkpoint(1, "c0", Limit::Rate { n, d, burst }));
     let mut story = Story::new(subject, begin, config);

@@ -1,9 +1,10 @@
-//! What must always hold, one file each, checked on what can be seen from outside.
+//! The invariants, one file each, checked on what can be observed from outside.
 //!
-//! Invariants never ask the model. Some look on at every history; some have a story of their own,
-//! long enough to show what short ones cannot.
+//! Invariants never ask the model. Some check every history; some have a scenario of their own, long enough to
+//! show what short ones cannot.
 
 mod backs;
+mod circles;
 mod conflicts;
 mod dead;
 mod given_back;
@@ -23,19 +24,19 @@ pub mod starvation;
 
 use crate::seen::Seen;
 
-/// Something that must hold after every step.
+/// A condition that must hold after every step.
 pub trait Invariant {
-    /// What it is called in a failure.
+    /// Its name in a failure.
     fn name(&self) -> &'static str;
 
-    /// Looks at one step.
+    /// Checks one step.
     ///
     /// # Errors
     ///
     /// When the invariant is broken; the text says how.
     fn look(&mut self, seen: &Seen) -> Result<(), String>;
 
-    /// Looks at the end, when everybody has left.
+    /// Checks the end, when all requests have ended.
     ///
     /// # Errors
     ///
@@ -46,7 +47,7 @@ pub trait Invariant {
     }
 }
 
-/// Every invariant that looks on at every history.
+/// Every invariant that checks every history.
 #[must_use]
 pub fn all() -> Vec<Box<dyn Invariant>> {
     vec![
@@ -61,5 +62,6 @@ pub fn all() -> Vec<Box<dyn Invariant>> {
         Box::new(sites::Sites::default()),
         Box::new(holders::Holders::default()),
         Box::new(why::Why::default()),
+        Box::new(circles::Circles::default()),
     ]
 }

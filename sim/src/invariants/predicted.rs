@@ -1,4 +1,4 @@
-//! Predicted times are right on a quiet system: when nobody comes or leaves, every waiter of a rate
+//! Predicted times are correct on a quiet system: when no request arrives or ends, every waiter of a rate
 //! passes at the very nanosecond that `why` named.
 
 use crate::history::Step;
@@ -9,11 +9,11 @@ use crate::story::{Story, checkpoint, request};
 use crate::subject::Subject;
 use std::collections::BTreeMap;
 
-/// Fills the queues of a random rate and compares what was predicted with what comes.
+/// Fills the queues of a random rate and compares the predictions with what happens.
 ///
 /// # Errors
 ///
-/// When a request passes at another time than was predicted.
+/// When a request passes at another time than predicted.
 pub fn check(subject: &mut dyn Subject, seed: u64) -> Result<(), String> {
     let mut rng = Rng::new(seed);
     let n = rng.pick(&NUMBERS);

@@ -1,5 +1,5 @@
-//! No server has more requests than its maximum (lowering it drains), and nobody waits for a server
-//! while one that is up has room, or while none is up.
+//! No server has more requests than its maximum (lowering it drains), and no request waits for a server while
+//! one that is up has room, or while none is up.
 
 use super::Invariant;
 use crate::history::Step;
@@ -8,7 +8,7 @@ use crate::model::config::{Backend, Config};
 use crate::seen::{Figures, Seen};
 use std::rc::Rc;
 
-/// Remembers the last figures, and the configuration they were made under.
+/// Remembers the last figures, and their configuration.
 #[derive(Default)]
 pub struct Servers {
     before: Figures,
@@ -24,7 +24,7 @@ impl Invariant for Servers {
         if let Some(config) = self.config.as_ref().filter(|old| !Rc::ptr_eq(old, &seen.config)) {
             self.before = self.before.renamed(config, &seen.config);
         }
-        // After an edit a server may count who was there before it; who comes then is looked at by `Sites`.
+        // After an edit a server may count requests from before; `Sites` checks later arrivals.
         let is_edit = matches!(&*seen.step, Step::Configure(..));
         let servers = seen.config.backends.iter().flat_map(|backend| &backend.servers);
         for server in servers.filter(|_| !is_edit) {

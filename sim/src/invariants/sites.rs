@@ -1,9 +1,9 @@
-//! No address has more requests than the server there may have (P1), whatever servers and backends were deleted,
-//! added, moved and renamed in between: whoever starts at a server with a maximum finds fewer than that at its
-//! address. Names are of no account.
+//! No address has more requests than the server there may have (P1), whatever servers and backends were
+//! deleted, added, moved and renamed in between: a request that starts at a server with a maximum finds fewer
+//! than that at its address. Names do not matter.
 //!
-//! Keeps its own books: where each request was when it started. Only who runs is looked at, so who is on
-//! the way there and who sleeps at a server does not count.
+//! Keeps its own records: where each request was when it started. Only running requests are checked, so
+//! requests on the way there or asleep at a server do not count.
 
 use super::Invariant;
 use crate::history::Step;
@@ -17,7 +17,7 @@ struct Run {
     server: u32,
     backend: u32,
     address: u32,
-    /// Since when the server is not there any more.
+    /// Since when the server no longer exists there.
     left: Option<u64>,
 }
 
@@ -25,11 +25,12 @@ struct Run {
 struct Stay {
     address: u32,
     since: u64,
-    /// The highest maximum that it ever had there: whoever has the server already when that is lowered still starts.
+    /// The highest maximum that it ever had there: a request that has the server already when that is lowered
+    /// still starts.
     most: u64,
 }
 
-/// Remembers where everybody runs.
+/// Remembers where each request runs.
 #[derive(Default)]
 pub struct Sites {
     running: BTreeMap<u64, Run>,
@@ -63,7 +64,7 @@ impl Invariant for Sites {
             };
             let left = now.is_none().then_some(self.steps);
             self.running.insert(*id, Run { server, backend: backend.id, address, left });
-            // What was due before an edit started before it.
+            // Requests that were due before an edit started before it.
             if !matches!(&*seen.step, Step::Configure(..)) {
                 self.check(server, backend, address)?;
             }
@@ -73,7 +74,7 @@ impl Invariant for Sites {
 }
 
 impl Sites {
-    /// Servers come, go and move.
+    /// Follows servers that are added, deleted and moved.
     fn follow(&mut self, config: &Config) {
         let steps = self.steps;
         let servers = || config.backends.iter().flat_map(|backend| &backend.servers);
@@ -93,7 +94,7 @@ impl Sites {
 
     fn check(&self, server: u32, at: &Backend, address: u32) -> Result<(), String> {
         let Some(stay) = self.stays.get(&server) else { return Ok(()) };
-        // A server that came when another one left its address may be that one under another name.
+        // A server that was added when another one left its address may be that one under another name.
         let counts = |run: &&Run| match run.left {
             None => run.server == server,
             Some(left) => run.backend == at.id || left <= stay.since,

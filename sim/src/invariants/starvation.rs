@@ -1,8 +1,8 @@
-//! Nobody starves (C3): however many more urgent requests come, one that waits is served before
-//! everybody whose rank is higher, so after a bounded time.
+//! No request starves (C3): however many more urgent requests arrive, a waiter is served before all requests
+//! whose rank is higher, so after a bounded time.
 //!
-//! One request of low priority waits among an endless stream of urgent ones that alone use more than
-//! there is. Urgent by p steps of age means: whoever comes more than p steps later stands behind.
+//! One request of low priority waits among an endless stream of urgent ones that alone need more than there is.
+//! Urgent by p steps of age means: a request that arrives more than p steps later is behind the waiter.
 
 use crate::history::Step;
 use crate::model::config::{
@@ -14,7 +14,7 @@ use paceline_types::Mode;
 
 const MS: u64 = 1_000_000;
 
-/// What is fought for.
+/// What the requests compete for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scarce {
     /// A count of a concurrency checkpoint.
@@ -30,18 +30,18 @@ pub enum Scarce {
 /// Every kind of scarcity.
 pub const ALL: [Scarce; 4] = [Scarce::Count, Scarce::Slot, Scarce::Claim, Scarce::ClaimAcrossPools];
 
-/// Tells the story.
+/// Plays the scenario.
 ///
 /// # Errors
 ///
-/// When the waiter is not served in time, or somebody of a higher rank before it.
+/// When the waiter is not served in time, or a request of a higher rank is served before it.
 pub fn check(subject: &mut dyn Subject, scarce: Scarce) -> Result<(), String> {
     let (age_step, urgency) = (10 * MS, 5);
     let mut story = Story::new(subject, 1_000_000 * MS, config(scarce, age_step, urgency));
     let begin = story.now;
     let mut running: Vec<u64> = vec![];
     let mut low = None;
-    // Urgent requests come every millisecond and take three, so that they alone are too many.
+    // Urgent requests arrive every millisecond and take three, so that they alone are too many.
     for round in 0..400 {
         story.now += MS;
         let (_, started) = story.submit(urgent(scarce));
@@ -58,7 +58,7 @@ pub fn check(subject: &mut dyn Subject, scarce: Scarce) -> Result<(), String> {
         }
         let Some((id, at)) = low else { continue };
         if running.contains(&id) {
-            // Before it stand those that came until then and in the head start, one in three ms each.
+            // Ahead of it are the requests that arrived until then and in the head start, one in three ms each.
             let ahead = (at - begin) / MS + urgency * age_step / MS;
             let bound = at + 3 * (ahead + 5) * MS;
             return if story.now <= bound {

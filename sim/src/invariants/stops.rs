@@ -1,5 +1,5 @@
-//! Nothing runs that could not: a stopped pool starts nothing, and a request whose session lost a
-//! lock it requires while it waited does not start.
+//! Nothing runs that must not: a stopped pool starts nothing, and a request whose session lost a lock it
+//! requires while it waited does not start.
 
 use super::Invariant;
 use crate::history::Step;
@@ -8,7 +8,7 @@ use crate::model::{Effect, Outcome};
 use crate::seen::{Answer, Seen};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Remembers who waits with which locks.
+/// Remembers which requests wait with which locks.
 #[derive(Default)]
 pub struct Stops {
     running: BTreeMap<&'static str, u64>,
@@ -22,7 +22,7 @@ impl Invariant for Stops {
     }
 
     fn look(&mut self, seen: &Seen) -> Result<(), String> {
-        // What was due before an edit is done before it, in a pool that was not stopped then.
+        // Events that were due before an edit are handled before it, in a pool that was not stopped then.
         let edited = matches!(&*seen.step, Step::Configure(..));
         let stopped = |pool: &&Pool| pool.state == PoolState::Stopped && !edited;
         for pool in seen.config.pools.iter().filter(stopped) {

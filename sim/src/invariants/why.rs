@@ -1,4 +1,4 @@
-//! `why` is never empty for a waiter: it names an object, and somebody ahead or a limit or a time.
+//! `why` is never empty for a waiter: it names an object, and a request ahead or a limit or a time.
 
 use super::Invariant;
 use crate::model::Spot;
@@ -7,7 +7,7 @@ use crate::model::{Effect, Outcome};
 use crate::seen::{Answer, Seen, Sight};
 use std::collections::BTreeSet;
 
-/// Remembers who waits, from what was said, not from what is shown.
+/// Remembers which requests wait, from the effects, not from what `why` shows.
 #[derive(Default)]
 pub struct Why {
     waiting: BTreeSet<u64>,
@@ -60,13 +60,13 @@ fn explains(seen: &Seen, sight: &Sight) -> Result<(), &'static str> {
     let nobody = sight.ahead_total == 0;
     match sight.spot {
         Spot::Running => Err("it waits, but is said to run"),
-        // Those who have a server from before its backend had a gate are not named.
+        // Requests that have a server from before its backend had a gate are not named.
         Spot::Checkpoint(name, _) if crate::words::GATES.contains(&name) => Ok(()),
         Spot::Checkpoint(name, _) => {
             let limit = seen.config.checkpoints.iter().find(|c| c.name == name).map(|c| c.limit);
             match limit {
                 Some(Limit::Rate { .. }) if sight.until.is_none() => Err("until when is not said"),
-                // Only a limit of nothing can hold somebody up with nobody ahead.
+                // Only a limit of 0 can hold a request back with none ahead.
                 Some(Limit::Concurrency(limit)) if limit > 0 && nobody => {
                     Err("nobody is ahead of it")
                 }

@@ -1,11 +1,11 @@
-//! Rates hold in every window (S1): counting only requests that were not refunded, at most
-//! N/D x (T + slip) + B pass in any window T. Over edits of N, D and B: at most what the rates in force
-//! give, each for its time, plus the burst in force at the last pass, plus slip x the highest rate.
+//! Rates hold in every window (S1): counting only requests that were not refunded, at most N/D x (T + slip) + B
+//! pass in any window T. Over edits of N, D and B: at most what the rates in force allow, each for its time,
+//! plus the burst in force at the last pass, plus slip x the highest rate.
 //!
-//! A pass is seen as a request that is behind a checkpoint after a step and was not before. Only
-//! checkpoints are watched that every request on their list must pass: enforced, without a condition,
-//! and not at a pool or with a key that says where a request goes, which cannot be seen. An edit of what
-//! is counted, or of whether it enforces, begins a new count.
+//! A pass is observed when a request is behind a checkpoint after a step and was not before. Only checkpoints
+//! are watched that every request on their list must pass: enforced, without a condition, not at a pool, and
+//! without a key that depends on where a request is sent, which cannot be observed. An edit of what is counted,
+//! or of whether it enforces, begins a new count.
 
 use super::Invariant;
 use super::backs::Backs;
@@ -29,11 +29,11 @@ struct Pass {
 #[derive(Debug, Default)]
 struct Count {
     passes: Vec<Pass>,
-    /// Who is behind it and may never have come by.
+    /// The requests behind it that may never have passed it.
     earlier: Vec<u64>,
 }
 
-/// Remembers who came, and who passed what.
+/// Remembers which requests arrived, and which passed what.
 #[derive(Default)]
 pub struct Windows {
     arrivals: BTreeMap<u64, Arrival>,
@@ -44,9 +44,9 @@ pub struct Windows {
     rates: BTreeMap<u32, Vec<(u64, f64)>>,
     /// The longest slip so far.
     slip: u64,
-    /// What was configured before the last step.
+    /// The configuration before the last step.
     old: Vec<Checkpoint>,
-    /// Whether the last edit put nobody elsewhere on its way.
+    /// Whether the last edit moved no request on its way.
     is_in_place: bool,
     backs: Backs,
 }
@@ -61,7 +61,7 @@ impl Invariant for Windows {
             && !matches!(outcome, Outcome::Refused(_))
         {
             let mut arrival = (**arrival).clone();
-            // Where one goes that comes to a configured frontend, it does not say itself.
+            // A request at a configured frontend does not choose its destination itself.
             if seen.config.frontends.iter().any(|frontend| frontend.name == arrival.frontend) {
                 (arrival.backend, arrival.server) = ("", "");
             }
@@ -110,7 +110,7 @@ impl Invariant for Windows {
 }
 
 impl Windows {
-    /// Takes down other rates; begins a new count where something else is counted from now on.
+    /// Records changed rates; begins a new count if something else is counted from now on.
     fn edited(&mut self, now: u64, config: &Config) -> Result<(), String> {
         let old = std::mem::replace(&mut self.specs, config.checkpoints.clone());
         self.is_in_place = true;
@@ -141,7 +141,8 @@ impl Windows {
             if known.is_some_and(|before| counts_as(checkpoint, before)) {
                 continue;
             }
-            // Who is alive may have passed it as something else, or another one of its name.
+            // Requests that are alive may have passed it under another definition, or passed another one of its
+            // name.
             for (id, arrival) in &self.arrivals {
                 let key = checkpoint.key.map(|attribute| arrival.value(attribute));
                 let counts = self.counts.entry(checkpoint.id).or_default();
@@ -178,7 +179,7 @@ impl Windows {
                 if known || count.earlier.contains(id) {
                     continue;
                 }
-                // Who is behind a checkpoint that is new may never have come by it.
+                // A request behind a new checkpoint may never have passed it.
                 let before = self.old.iter().find(|before| before.id == checkpoint.id);
                 let is_same = before.is_some_and(|b| counts_as(checkpoint, b) && b.when.is_none());
                 if matches!(&*seen.step, Step::Configure(..)) && !(is_same && self.is_in_place) {
@@ -198,7 +199,7 @@ impl Windows {
         }
     }
 
-    /// Every window from one pass to another.
+    /// Checks every window from one pass to another.
     fn check(&self, checkpoint: u32) -> Result<(), String> {
         let rates = self.rates.get(&checkpoint).map_or(&[][..], Vec::as_slice);
         for (key, count) in self.counts.get(&checkpoint).into_iter().flatten() {
@@ -221,7 +222,7 @@ impl Windows {
     }
 }
 
-/// What these rates give in a window, and in the longest slip.
+/// What these rates allow in a window, and in the longest slip.
 fn given(rates: &[(u64, f64)], from: u64, until: u64, slip: u64) -> f64 {
     let ends = rates.iter().skip(1).map(|(at, _)| *at).chain([u64::MAX]);
     let mut highest: f64 = 0.0;

@@ -1,4 +1,4 @@
-//! What the model says about a request: where it is, and until when it waits.
+//! The model's answers about a request: where it is, and until when it waits.
 
 use super::config::{Limit, PoolState};
 use super::{Model, Place, Stage};
@@ -9,13 +9,13 @@ use crate::seen::Granted;
 pub enum Spot {
     /// In the queue of a checkpoint, in the counter of this key.
     Checkpoint(&'static str, Option<&'static str>),
-    /// For an unknown resource.
+    /// Waiting for an unknown resource.
     Unknown,
-    /// For a pool that starts no work.
+    /// Waiting for a pool that starts no work.
     Stopped(&'static str),
-    /// For resources that others hold or wait for.
+    /// Waiting for resources that others hold or wait for.
     Claims,
-    /// For a slot.
+    /// Waiting for a slot.
     Slot(&'static str),
     /// Running.
     Running,
@@ -54,7 +54,7 @@ impl Model {
         rate.then(|| self.predicted_pass(id, at, queued.seat.counter))
     }
 
-    /// When a waiter gives up.
+    /// When a waiter expires.
     #[must_use]
     pub fn deadline(&self, id: u64) -> Option<u64> {
         match self.stage(id)? {
@@ -64,7 +64,7 @@ impl Model {
         }
     }
 
-    /// Since when a waiter stands where it stands.
+    /// Since when a waiter is in its present place.
     #[must_use]
     pub fn since(&self, id: u64) -> Option<u64> {
         match self.stage(id)? {
@@ -74,7 +74,7 @@ impl Model {
         }
     }
 
-    /// What somebody who runs was given.
+    /// What was granted to a running request.
     #[must_use]
     pub fn granted(&self, id: u64) -> Option<Granted> {
         let request = self.requests.get(&id).filter(|r| r.stage == Stage::Running)?;
@@ -83,19 +83,20 @@ impl Model {
             pool: request.pool,
             server: request.seat,
             arrival: request.at,
+            before: request.arrival.waited,
             since: request.started,
             waited: request.started - request.at - request.ran,
         })
     }
 
-    /// Where a request goes, by name.
+    /// Where a request is sent, by name.
     #[must_use]
     pub fn names(&self, id: u64) -> [&'static str; 2] {
         let arrival = self.requests.get(&id).map(|request| &request.arrival);
         arrival.map_or([""; 2], |arrival| [arrival.backend, arrival.server])
     }
 
-    /// Who must pass, leave or end before a waiter can go on, as far as they are known.
+    /// The requests that must pass, leave or end before a waiter can continue, as far as they are known.
     #[must_use]
     pub fn ahead(&self, id: u64) -> Vec<u64> {
         let all = self.requests.iter();
@@ -116,9 +117,8 @@ impl Model {
                 let runs = all.filter(|(_, r)| {
                     r.pool == pool && r.stage == Stage::Running && !r.arrival.connection
                 });
-                let mut ahead = self.in_the_way(id);
-                ahead.extend(runs.map(|(other, _)| *other));
-                ahead
+                let ahead = self.in_the_way(id);
+                if ahead.is_empty() { runs.map(|(other, _)| *other).collect() } else { ahead }
             }
             _ => vec![],
         }

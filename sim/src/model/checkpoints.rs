@@ -1,9 +1,10 @@
 //! The checkpoints: the walk, the counters and their queues.
 //!
-//! Times are counted in ticks, of which a nanosecond has so many that D/N is a whole number of them
-//! for every N that histories use. So nothing is ever rounded.
+//! Times are counted in ticks. A nanosecond has so many that D/N is a whole number of ticks for every N that
+//! histories use, so nothing is ever rounded.
 
 use super::config::{At, Checkpoint, Limit, Weight};
+use super::flows::Flow;
 use super::seats::GONE;
 use super::servers::{BEHIND_BACKEND, is_gate};
 use super::{Event, Model, Passed, Place, Position, Queued, Rank, Reason, Seat, Stage};
@@ -20,26 +21,22 @@ const WEIGHT_MAX: u64 = 10_000;
 /// A share of one cost at weight one.
 const SHARE: u64 = 1 << 20;
 
-/// The numbers of one counter; who waits and who holds is counted from the requests.
+/// The numbers of one counter. Waiters and holders are counted from the requests.
 #[derive(Clone, Debug)]
 pub struct Counter {
-    /// Of which checkpoint.
+    /// Its checkpoint.
     pub checkpoint: u32,
-    /// Of which key, or the shared one.
+    /// Its key, or the shared counter.
     pub key: Option<&'static str>,
     /// The time up to which the rate is spent, in ticks.
     pub tat: i128,
     /// The fair order's virtual time.
-    now_virtual: u64,
-    flows: Vec<Flow>,
-}
-
-/// One flow's tags.
-#[derive(Clone, Debug)]
-struct Flow {
-    name: &'static str,
-    start: u64,
-    finish: u64,
+    pub(super) now_virtual: u64,
+    /// Served shares by which the virtual time has not risen yet.
+    pub(super) unspent: u64,
+    /// The flow that was served last.
+    pub(super) served: Option<&'static str>,
+    pub(super) flows: Vec<Flow>,
 }
 
 /// What happens to a request that reaches a checkpoint.
@@ -50,13 +47,13 @@ pub(super) enum Step {
 }
 
 impl Model {
-    /// Takes a request past every checkpoint behind `after`, as far as it goes; if there was an edit since it last looked,
-    /// past every other one, too, that it has not passed.
+    /// Takes a request past every checkpoint after `after`, as far as it gets. If there was an edit since it
+    /// last checked its way, also past every other one that it has not passed.
     pub(super) fn walk(&mut self, id: u64, after: Option<Position>) {
         self.walk_with(id, after, None);
     }
 
-    /// The same for one that has to arrive once more at a checkpoint on its way.
+    /// The same for a request that has to arrive once more at a checkpoint on its way.
     fn walk_with(&mut self, id: u64, mut after: Option<Position>, again: Option<&Queued>) {
         self.leave_gone_pool(id);
         self.learn_names(id);
@@ -112,7 +109,7 @@ impl Model {
         self.give_back_later();
     }
 
-    /// A request has looked at its whole way as the last edit made it.
+    /// Notes that a request has checked its whole way as the last edit made it.
     pub(super) fn has_looked(&mut self, id: u64) {
         let edits = self.edits;
         if let Some(request) = self.requests.get_mut(&id) {
@@ -120,7 +117,7 @@ impl Model {
         }
     }
 
-    /// A waiter of a checkpoint that starts anew arrives there again, past the bounds.
+    /// Lets a waiter of a checkpoint that has new counters arrive there again, past the bounds.
     pub(super) fn walk_again(&mut self, id: u64, checkpoint: &Checkpoint, was: &Queued) {
         self.leave_gone_pool(id);
         self.learn_names(id);
@@ -148,7 +145,8 @@ impl Model {
         found
     }
 
-    /// The next checkpoint behind `after`. A gate that is not behind `behind`, too, was passed, or is never come to.
+    /// The next checkpoint after `after`. A gate that is not after `behind` as well was passed, or is never
+    /// reached.
     fn next_checkpoint(
         &self,
         id: u64,
@@ -159,7 +157,7 @@ impl Model {
         let is_gone_by = |c: &Checkpoint| is_gate(c.id) && Some(position(c)) <= behind;
         let on_the_way = |checkpoint: &&Checkpoint| self.is_on_the_way(id, checkpoint);
         let ahead = |checkpoint: &&Checkpoint| after.is_none_or(|at| position(checkpoint) > at);
-        // An edit may have put a checkpoint behind that it passed already.
+        // An edit may have moved a checkpoint that it passed already.
         let passed = |checkpoint: &Checkpoint| {
             let its = request.walk.iter().filter(|passed| passed.checkpoint == checkpoint.id);
             its.count() > self.given_up(id, checkpoint.id)
@@ -185,7 +183,7 @@ impl Model {
         }
     }
 
-    /// A request reaches a checkpoint; `was` is its old place if it arrives there again.
+    /// Handles a request that reaches a checkpoint; `was` is its old place if it arrives there again.
     pub(super) fn arrive(&mut self, id: u64, at: &Checkpoint, was: Option<&Queued>) -> Step {
         let priority = self.requests[&id].priority;
         let arrival = self.as_seen_at(id, at);
@@ -195,7 +193,7 @@ impl Model {
         let key = at.key.map(|attribute| arrival.value(attribute));
         let cost = self.requests[&id].arrival.cost;
         let seat = self.take_seat(at, key);
-        // Who arrives again was metered before, unless those meters are no more.
+        // A request that arrives again was metered before, unless those meters no longer exist.
         if was.is_none_or(|was| was.seat.counter == Some(GONE)) {
             self.met.push((at.id, seat.counter, self.now));
         }
@@ -247,7 +245,7 @@ impl Model {
         Step::Pass
     }
 
-    /// Joins the queue, unless a bound is reached. `wait` is the predicted one, if there is one.
+    /// Joins the queue, unless a bound is reached. `wait` is the predicted wait, if there is one.
     fn queue(
         &mut self,
         id: u64,
@@ -310,7 +308,7 @@ impl Model {
         }
     }
 
-    /// Passes the head of a rate queue, whose time has come, and lets it walk on.
+    /// Passes the head of a rate queue, which is due, and lets it walk on.
     pub(super) fn pass_head(&mut self, id: u64) {
         let Some(Stage::Queued(queued)) = self.stage(id).cloned() else { return };
         let Some(at) = self.checkpoint(queued.checkpoint).cloned() else { return };
@@ -328,24 +326,16 @@ impl Model {
         self.walk(id, Some(position(&at)));
     }
 
-    /// Takes a request out of the queue it stands in and past the checkpoint.
+    /// Removes a request from its queue and takes it past the checkpoint.
     fn serve(&mut self, id: u64, at: &Checkpoint, queued: &Queued, spent: Option<u64>) {
-        let more = self.flow_line(at.id, queued.seat.counter, queued.flow).len() > 1;
-        let counter = self.counter(at.id, queued.seat.counter);
-        let tags = counter.flow(queued.flow);
-        let start = tags.start;
-        tags.finish = start + queued.share;
-        if more {
-            tags.start = tags.finish;
-        }
-        counter.now_virtual = start;
+        self.serve_flow(at.id, queued);
         self.leave_gate(id, queued);
         self.pass(id, at, queued.seat, spent);
         self.forget_tags_if_empty(at.id, queued.seat.counter);
     }
 
-    /// Gives back what a request holds at one checkpoint, and refunds `refund` of a rate, as far as
-    /// time has not repaid it yet.
+    /// Releases what a request holds at one checkpoint, and refunds `refund` of a rate, as far as time has not
+    /// repaid it yet.
     pub(super) fn give_back(&mut self, passed: &Passed, refund: u64) {
         let Some(at) = self.checkpoint(passed.checkpoint).cloned() else { return };
         match (at.limit, passed.spent) {
@@ -361,8 +351,7 @@ impl Model {
         }
     }
 
-    /// Hands a count that was given back to the next waiter, if fewer than the limit are held. It
-    /// walks on later.
+    /// Hands a released count to the next waiter, if fewer than the limit are held. It walks on later.
     fn hand_over(&mut self, at: &Checkpoint, key: Option<&'static str>) {
         let Limit::Concurrency(_) = at.limit else { return };
         if self.held(at.id, key) < self.limit(at)
@@ -374,7 +363,7 @@ impl Model {
         }
     }
 
-    /// Who is the next to find room at a concurrency checkpoint: the lowest rank of all counters.
+    /// The next waiter to find room at a concurrency checkpoint: the lowest rank of all counters.
     pub(super) fn next_handed(&self, at: &Checkpoint) -> Option<(u64, Queued)> {
         let Limit::Concurrency(_) = at.limit else { return None };
         let limit = self.limit(at);
@@ -383,7 +372,7 @@ impl Model {
         free.min_by_key(|(id, _)| self.requests[id].rank)
     }
 
-    /// Lets the next of them pass.
+    /// Lets the next waiter pass.
     pub(super) fn hand_over_next(&mut self, at: &Checkpoint) {
         if let Some((next, queued)) = self.next_handed(at) {
             self.serve(next, at, &queued, None);
@@ -391,10 +380,10 @@ impl Model {
         }
     }
 
-    /// The passes that will be due: of each rate queue its head.
+    /// The passes that will be due: the head of each rate queue.
     pub(super) fn pass_events(&self) -> impl Iterator<Item = Event> {
         let rates = self.config.checkpoints.iter();
-        // Whoever finds room at a gate goes before anything else that is due.
+        // A waiter that finds room at a gate precedes all other due events.
         let gates = self.config.checkpoints.iter().filter(|c| is_gate(c.id));
         let gates = gates.filter_map(|at| self.next_handed(at)).map(|(id, _)| {
             let rank = self.requests[&id].rank;
@@ -404,8 +393,7 @@ impl Model {
             self.heads(at).into_iter().map(|(id, queued)| {
                 let time = nanoseconds(self.pass_ticks(id, at, queued.seat.counter));
                 let rank = self.requests[&id].rank;
-                // One that costs more than a new burst is refused as soon as it is the head, before
-                // anything else that is due.
+                // A head that costs more than a new burst is refused at once, before all other due events.
                 let at = if self.costs_too_much(id, at) { 0 } else { time };
                 Event { at, expiry: false, rank, id }
             })
@@ -445,7 +433,7 @@ impl Model {
         tried.predicted_pass(id, at, seat.counter) - self.now
     }
 
-    /// Who waits at a counter, in the order in which they will be served.
+    /// The waiters at a counter, in the order in which they will be served.
     pub(super) fn order(&self, checkpoint: u32, key: Option<&str>) -> Vec<u64> {
         let fair = self.checkpoint(checkpoint).is_some_and(|at| at.fair.is_some());
         self.order_of(checkpoint, key, fair)
@@ -472,32 +460,6 @@ impl Model {
         fair.into_iter().map(|(_, (_, id))| id).collect()
     }
 
-    /// The start tag that each waiter will have when it is its flow's head; they come by rank.
-    fn tags(&self, checkpoint: u32, key: Option<&str>, waiters: &[u64]) -> Vec<u64> {
-        let flows = self.known_counter(checkpoint, key).map_or(&[][..], |counter| &counter.flows);
-        let mut next: Vec<(&str, u64)> = flows.iter().map(|flow| (flow.name, flow.start)).collect();
-        let tag = |id: &u64| {
-            let Stage::Queued(queued) = &self.requests[id].stage else { return 0 };
-            let Some((_, start)) = next.iter_mut().find(|(name, _)| *name == queued.flow) else {
-                return 0;
-            };
-            *start += queued.share;
-            *start - queued.share
-        };
-        waiters.iter().map(tag).collect()
-    }
-
-    /// The waiters of one flow of a counter, by rank.
-    pub(super) fn flow_line(&self, checkpoint: u32, key: Option<&str>, flow: &str) -> Vec<u64> {
-        let ids = self.requests.iter().filter(|(_, request)| match &request.stage {
-            Stage::Queued(queued) => {
-                queued.checkpoint == checkpoint && queued.seat.counter == key && queued.flow == flow
-            }
-            _ => false,
-        });
-        self.by_rank(ids.map(|(id, _)| *id).collect())
-    }
-
     /// The head of each queue of a checkpoint.
     fn heads(&self, at: &Checkpoint) -> Vec<(u64, Queued)> {
         let waiters = self.requests.iter().filter_map(|(id, request)| match &request.stage {
@@ -515,15 +477,6 @@ impl Model {
         self.requests.values().flat_map(|r| &r.walk).filter(|passed| holds(passed)).count() as u64
     }
 
-    /// When nobody waits at a counter, all tags are forgotten.
-    pub(super) fn forget_tags_if_empty(&mut self, checkpoint: u32, key: Option<&'static str>) {
-        if self.order(checkpoint, key).is_empty() {
-            let counter = self.counter(checkpoint, key);
-            counter.now_virtual = 0;
-            counter.flows.clear();
-        }
-    }
-
     pub(super) fn known_counter(&self, checkpoint: u32, key: Option<&str>) -> Option<&Counter> {
         self.counters.iter().find(|c| c.checkpoint == checkpoint && c.key == key)
     }
@@ -531,7 +484,15 @@ impl Model {
     pub(super) fn counter(&mut self, checkpoint: u32, key: Option<&'static str>) -> &mut Counter {
         let found = self.counters.iter().position(|c| c.checkpoint == checkpoint && c.key == key);
         let index = found.unwrap_or_else(|| {
-            let new = Counter { checkpoint, key, tat: 0, now_virtual: 0, flows: vec![] };
+            let new = Counter {
+                checkpoint,
+                key,
+                tat: 0,
+                now_virtual: 0,
+                unspent: 0,
+                served: None,
+                flows: vec![],
+            };
             self.counters.push(new);
             self.counters.len() - 1
         });
@@ -539,18 +500,7 @@ impl Model {
     }
 }
 
-impl Counter {
-    fn flow(&mut self, name: &'static str) -> &mut Flow {
-        let found = self.flows.iter().position(|flow| flow.name == name);
-        let index = found.unwrap_or_else(|| {
-            self.flows.push(Flow { name, start: 0, finish: 0 });
-            self.flows.len() - 1
-        });
-        &mut self.flows[index]
-    }
-}
-
-/// Where a checkpoint stands in the walk.
+/// The position of a checkpoint in the walk.
 pub fn position(checkpoint: &Checkpoint) -> Position {
     let list = match checkpoint.at {
         At::Frontend(_) => 0,
@@ -561,7 +511,7 @@ pub fn position(checkpoint: &Checkpoint) -> Position {
     (list, checkpoint.number, checkpoint.id)
 }
 
-/// The weight of a user's requests; what is out of range counts as the nearer end.
+/// The weight of a user's requests; a value out of range counts as the nearer end.
 fn weight(weight: Weight, user: &str) -> u64 {
     match weight {
         Weight::Of(heavy, weight) if heavy == user => weight.clamp(1, WEIGHT_MAX),

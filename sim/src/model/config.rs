@@ -1,4 +1,4 @@
-//! What can be configured, as plain values: the small part of each language that histories use.
+//! The configuration as plain values: the small part of each language that histories use.
 //!
 //! Names come from fixed alphabets, so they are static texts and everything is easily copied.
 
@@ -8,11 +8,11 @@ use paceline_types::Mode;
 /// Everything an administrator can set.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// What one step of priority is worth, in nanoseconds.
+    /// The head start that one step of priority gives, in nanoseconds.
     pub age_step: u64,
-    /// How late a wake may be for nothing, in nanoseconds.
+    /// How late a wake may be without a loss, in nanoseconds.
     pub slip: u64,
-    /// How many requests the engine moves in one call; the model does not care.
+    /// How many requests the engine moves in one call; the model ignores it.
     pub step_max: usize,
     /// How many requests may be alive.
     pub requests_max: usize,
@@ -35,9 +35,9 @@ pub struct Config {
 pub struct Frontend {
     /// Its name.
     pub name: &'static str,
-    /// Conditions, and the backend of those for whom they hold.
+    /// Conditions, and the backend of the requests for which they hold.
     pub lines: Vec<(When, &'static str)>,
-    /// The backend of all others.
+    /// The backend of all other requests.
     pub backend: Option<&'static str>,
 }
 
@@ -54,7 +54,7 @@ pub struct Backend {
     pub servers: Vec<Server>,
     /// How many may wait.
     pub max_len: u64,
-    /// How long one may wait.
+    /// The longest wait.
     pub max_delay: u64,
 }
 
@@ -65,11 +65,11 @@ pub struct Server {
     pub id: u32,
     /// Its name, as `BACKEND/NAME`.
     pub name: &'static str,
-    /// Its share.
+    /// Its weight.
     pub weight: u64,
     /// How many requests it may have.
     pub max: Option<u64>,
-    /// Where it is.
+    /// Its address.
     pub address: u32,
 }
 
@@ -78,9 +78,9 @@ pub struct Server {
 pub enum Balance {
     /// In turn.
     RoundRobin,
-    /// The one with the least to do.
+    /// The server with the least load.
     Least,
-    /// The better of two.
+    /// The better of two random ones.
     TwoLots,
 }
 
@@ -107,17 +107,17 @@ impl Backend {
 /// An attribute that rules, keys and flows read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attribute {
-    /// Who asks.
+    /// The user.
     User,
-    /// From where.
+    /// The host.
     Host,
     /// The program.
     Task,
     /// The statement.
     Text,
-    /// Where it goes.
+    /// The backend.
     Backend,
-    /// Where exactly, as `BACKEND/NAME`.
+    /// The server, as `BACKEND/NAME`.
     Server,
 }
 
@@ -149,16 +149,16 @@ impl Attribute {
     }
 }
 
-/// How a rule looks at an attribute.
+/// How a rule matches an attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {
-    /// It is this text.
+    /// It equals this text.
     Exact(&'static str),
     /// It starts with this text: a glob with a star at its end.
     Prefix(&'static str),
 }
 
-/// A condition; counters hold when they are more than the number.
+/// A condition; a counter must exceed the number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
     /// Requests past the checkpoint, of one key or of all.
@@ -171,9 +171,9 @@ pub enum When {
     Running(&'static str, u64),
     /// Requests that wait for the pool.
     Waiting(&'static str, u64),
-    /// The attribute is this text.
+    /// The attribute equals this text.
     Is(Attribute, &'static str),
-    /// The priority so far is over this number.
+    /// The priority so far exceeds this number.
     PriorityOver(i8),
 }
 
@@ -207,19 +207,19 @@ pub struct Rule {
     pub number: u32,
     /// All of these must match.
     pub criteria: Vec<(Attribute, Pattern)>,
-    /// And this must hold.
+    /// This must hold as well.
     pub when: Option<When>,
     /// What it does.
     pub verdict: Verdict,
-    /// Whether the rules behind it are skipped.
+    /// Whether later rules are skipped.
     pub stop: bool,
     /// Whether it is left out.
     pub disabled: bool,
-    /// Whether it tells when it matched.
+    /// Whether a match is logged.
     pub log: bool,
 }
 
-/// In whose list a checkpoint stands.
+/// The list that a checkpoint is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum At {
     /// Of a frontend.
@@ -244,18 +244,18 @@ pub enum Limit {
         /// How many at once.
         burst: u64,
     },
-    /// So many at the same time.
+    /// This many at the same time.
     Concurrency(u64),
     /// Nothing is limited.
     Count,
 }
 
-/// How much of a fair share a request gets.
+/// The weight of a request in a fair queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weight {
-    /// One for everybody.
+    /// One for all users.
     Same,
-    /// This one for this user, one for everybody else.
+    /// This weight for this user, one for all others.
     Of(&'static str, u64),
 }
 
@@ -266,7 +266,7 @@ pub struct Bounds {
     pub max_len: u64,
     /// How many may wait at all counters together.
     pub max_total: u64,
-    /// How long one may wait.
+    /// The longest wait.
     pub max_delay: u64,
 }
 
@@ -283,9 +283,9 @@ pub struct Checkpoint {
     pub number: u32,
     /// Whether connections pass it, and not requests.
     pub connection: bool,
-    /// For which requests.
+    /// The requests that it applies to.
     pub when: Option<When>,
-    /// One counter for each value of this.
+    /// One counter for each value of this attribute.
     pub key: Option<Attribute>,
     /// What is counted.
     pub limit: Limit,
@@ -297,7 +297,7 @@ pub struct Checkpoint {
     pub queue: Bounds,
     /// How many keys have a counter of their own.
     pub keys_max: u64,
-    /// Decide, count, and let everybody pass.
+    /// Decide, count, and let every request pass.
     pub watch: bool,
 }
 
@@ -325,7 +325,7 @@ pub struct Pool {
     pub max: Option<u64>,
     /// How many may wait.
     pub max_len: u64,
-    /// How long one may wait.
+    /// The longest wait.
     pub max_delay: Option<u64>,
     /// Whether it starts work.
     pub state: PoolState,
@@ -338,14 +338,14 @@ pub struct Resource {
     pub id: u32,
     /// Its name.
     pub name: &'static str,
-    /// What it hangs below.
+    /// Its parents.
     pub parents: Vec<u32>,
 }
 
 /// What to do when a claim names a resource that does not exist.
 pub use paceline_types::Unknown;
 
-/// One piece of work that comes in.
+/// A request or connection that arrives.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Arrival {
     /// Whether it is a connection.
@@ -364,7 +364,7 @@ pub struct Arrival {
     pub backend: &'static str,
     /// The attribute of that name.
     pub server: &'static str,
-    /// What it spends.
+    /// Its cost.
     pub cost: u64,
     /// What it must hold while it runs.
     pub claims: Vec<(&'static str, Mode)>,
@@ -374,8 +374,12 @@ pub struct Arrival {
     pub locks: Vec<&'static str>,
     /// The longest it is willing to wait.
     pub wait_max: Option<u64>,
+    /// How long it had waited before.
+    pub waited: u64,
     /// Its session.
     pub session: Option<u64>,
+    /// The sessions that it runs within.
+    pub within: Vec<u64>,
 }
 
 impl Checkpoint {
@@ -390,6 +394,11 @@ impl Checkpoint {
 }
 
 impl Arrival {
+    /// Its session, and those that it runs within.
+    pub fn sessions(&self) -> impl Iterator<Item = u64> {
+        self.session.into_iter().chain(self.within.iter().copied())
+    }
+
     /// The value of an attribute.
     #[must_use]
     pub const fn value(&self, attribute: Attribute) -> &'static str {

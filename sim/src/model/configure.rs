@@ -1,25 +1,25 @@
 //! Edits of the configuration.
 //!
-//! The new configuration counts at once, for every part of it; then grants are made, and then the
-//! waiters that changed checkpoints let go move, by rank.
+//! The new configuration applies at once, in all its parts. Then grants are made, and then the waiters that
+//! changed checkpoints dismiss move, by rank.
 
 use super::checkpoints::{TICKS, position};
 use super::config::{At, Checkpoint, Config, Limit, Pool, Resource, Unknown};
 use super::seats::GONE;
 use super::servers::is_gate;
-use super::{Effect, Model, Passed, Position, Queued, Rank, Reason, Stage};
+use super::{Model, Passed, Position, Queued, Rank, Reason, Stage};
 
 /// Waiters of each counter, in the order in which they would have been served.
 type Lines = Vec<Vec<(u64, Queued)>>;
 
-/// Waiters that a changed checkpoint lets go.
+/// Waiters that a changed checkpoint dismisses.
 enum Move {
     Nobody,
-    /// They walk on from there: the checkpoint is gone, and nobody gives anything back to it.
+    /// They continue from there: the checkpoint was deleted, and nothing is returned to it.
     On(Lines, Position),
     /// They arrive once more.
     Again(Lines, Checkpoint),
-    /// Whoever finds room there now.
+    /// The waiters that find room there now.
     HandOver(Checkpoint),
 }
 
@@ -28,6 +28,7 @@ impl Model {
     pub fn configure(&mut self, now: u64, config: Config) {
         self.begin(now);
         self.edits += 1;
+        self.editing = true;
         let old = std::mem::replace(&mut self.config, config);
         self.frontend_renamed(&old);
         self.add_gates();
@@ -50,7 +51,7 @@ impl Model {
         self.due();
     }
 
-    /// There is one frontend at most, and it is where it was, whatever it is called.
+    /// There is one frontend at most, and it keeps its address, whatever its name is.
     fn frontend_renamed(&mut self, old: &Config) {
         let ([old], [new]) = (&old.frontends[..], &self.config.frontends[..]) else { return };
         for request in self.requests.values_mut() {
@@ -60,7 +61,7 @@ impl Model {
         }
     }
 
-    /// The rank of the next waiter that a changed checkpoint lets go.
+    /// The rank of the next waiter that a changed checkpoint dismisses.
     fn next_of(&self, moves: &Move) -> Option<Rank> {
         let of_lines = |lines: &Lines| {
             let heads = lines.iter().filter_map(|line| line.first());
@@ -156,8 +157,8 @@ impl Model {
         }
     }
 
-    /// What is owed stays, in units of cost. Only what ran ahead while the checkpoint watched is no more
-    /// than the burst.
+    /// The debt stays, in units of cost. Only a debt that grew while the checkpoint watched is capped at the
+    /// burst.
     fn rate_changed(&mut self, old: &Checkpoint, new: &Checkpoint) {
         let (Limit::Rate { n: n0, d: d0, .. }, Limit::Rate { n, d, burst }) =
             (old.limit, new.limit)
@@ -180,7 +181,7 @@ impl Model {
         }
     }
 
-    /// Forgets all counters of a checkpoint; returns its former waiters, in no queue now.
+    /// Forgets all counters of a checkpoint. Returns its former waiters, which are in no queue now.
     fn empty(&mut self, at: &Checkpoint) -> Lines {
         let mut waiters = self.lines(at);
         let all = waiters.iter_mut().flatten();
@@ -202,7 +203,7 @@ impl Model {
         waiters
     }
 
-    /// Who passed a checkpoint is counted by the key it has there now, one after the other.
+    /// Counts the requests that passed a checkpoint by the key they have there now, one after the other.
     fn seat_holders(&mut self, old: u32, new: &Checkpoint) {
         let ids: Vec<u64> = self.requests.keys().copied().collect();
         for id in ids {
@@ -223,7 +224,7 @@ impl Model {
         }
     }
 
-    /// A new checkpoint counts whoever passed a deleted one of its name.
+    /// A new checkpoint counts the requests that passed a deleted one of its name.
     fn adopt_holders(&mut self, old: &Config) {
         let is_new = |at: &&Checkpoint| old.checkpoints.iter().all(|other| other.id != at.id);
         let new: Vec<Checkpoint> = self.config.checkpoints.iter().filter(is_new).cloned().collect();
@@ -267,9 +268,9 @@ impl Model {
         its.collect()
     }
 
-    /// A request in the queue of a pool that is gone gets the pool of its priority at once; one that
-    /// waits at a checkpoint, when it next moves. One that runs in a pool that is gone takes a slot of the
-    /// next new one of that name.
+    /// A request in the queue of a deleted pool gets the pool of its priority at once; a request at a
+    /// checkpoint, when it next moves. A request that runs in a deleted pool takes a slot of the next new pool
+    /// of that name.
     fn pools_changed(&mut self, old: &Config) {
         let is_in = |pool: &Pool, config: &Config| config.pools.iter().any(|at| at.id == pool.id);
         let gone = old.pools.iter().filter(|pool| !is_in(pool, &self.config));
@@ -292,7 +293,7 @@ impl Model {
         }
     }
 
-    /// Finds the pool of a request's priority anew if its pool is gone.
+    /// Finds the pool of a request's priority again if its pool was deleted.
     pub(super) fn leave_gone_pool(&mut self, id: u64) {
         if self.pool_of(id).is_none() {
             let pool = self.pool_for(self.requests[&id].priority).id;
@@ -302,8 +303,8 @@ impl Model {
         }
     }
 
-    /// Holders hold what their sub-trees gained too. Waiters whose resource is gone stand in line no
-    /// more; they are refused unless they wait for it.
+    /// Holders also hold what their sub-trees gained. Waiters whose resource was deleted leave the line; they
+    /// are refused unless they wait for it.
     fn resources_changed(&mut self, old: &Config) {
         self.holders_gain();
         self.follow_names(old);
@@ -316,16 +317,19 @@ impl Model {
                 place.in_line = false;
             }
             if self.requests[&id].arrival.unknown == Unknown::Refuse {
-                self.effects.push(Effect::Refuse(id, Reason::UnknownResource(name)));
-                self.tally.refused += 1;
-                refused.push(id);
+                refused.push((id, Reason::UnknownResource(name)));
             }
         }
-        self.end_all(refused.into_iter().map(|id| (id, false)).collect());
+        // A request that the same edit finds and that blocks itself is refused first.
+        let own = self.find_aside().into_iter().map(|id| (id, Reason::BlocksItself));
+        let refused: Vec<_> = own.chain(refused).collect();
+        refused.iter().for_each(|(id, reason)| self.tell_refused(*id, reason.clone()));
+        self.editing = false;
+        self.end_all(refused.into_iter().map(|(id, _)| (id, false)).collect());
     }
 
-    /// Who stands in line or runs knows a resource by its new name. For those who stand aside names
-    /// are names; those who sleep at a checkpoint keep the names they came with.
+    /// A request that is in line or runs knows a resource by its new name. For requests that are aside names
+    /// are names; requests that sleep at a checkpoint keep the names they arrived with.
     fn follow_names(&mut self, old: &Config) {
         let follows = |stage: &Stage| match stage {
             Stage::InPool(place) => place.in_line,
@@ -341,7 +345,7 @@ impl Model {
                 let kept = self.config.resources.iter().find(is_it).map(|r| r.name);
                 let gone = old.resources.iter().find(is_it).map(|r| r.name);
                 let Some(name) = kept.or(gone) else { continue };
-                // The same edit may have brought another one of that name.
+                // The same edit may have added another resource of that name.
                 let other = if kept.is_none() { self.find_resource(name) } else { None };
                 if let Some(request) = self.requests.get_mut(&id) {
                     request.claims[index].name = name;
@@ -374,7 +378,7 @@ fn whole_up(ticks: i128) -> i128 {
     ticks + (-ticks).rem_euclid(TICKS)
 }
 
-/// Whether a checkpoint counts before the rules, when nobody has a backend yet.
+/// Whether a checkpoint counts before the rules, when no request has a backend yet.
 pub(super) fn is_early(at: &Checkpoint) -> bool {
     matches!(at.at, At::Frontend(_)) && at.limit == Limit::Count
 }

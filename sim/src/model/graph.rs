@@ -1,17 +1,17 @@
-//! The graph: which nodes hang below a resource, and which claims conflict.
+//! The graph: which nodes are below a resource, and which claims conflict.
 //!
-//! A set of nodes is a number with one bit per node. Configured resources have numbers below 100;
-//! those that requests make for themselves (`tmp0` and so on) come after.
+//! A set of nodes is a number with one bit per node. Configured resources have numbers below 100; those that
+//! requests create (`tmp0` and so on) have higher ones.
 
 use super::{Claimed, Model};
 use crate::words::MADE;
 use paceline_types::Mode;
 
-/// Resources that requests may make, from this number on.
+/// Resources that requests may create have numbers from here on.
 const MADE_FROM: u32 = 100;
 
 impl Model {
-    /// The resource and everything below it, by looking from each node up.
+    /// The resource and everything below it, found by walking up from each node.
     pub(super) fn subtree(&self, root: u32) -> u128 {
         let mut found = 1u128 << root;
         loop {
@@ -38,18 +38,18 @@ impl Model {
         self.config.resources.iter().any(|resource| resource.id == id)
     }
 
-    /// The number of a resource that requests make; whoever makes it too finds the same.
+    /// The number of a resource that requests create; every request that creates it gets the same.
     pub(super) fn made(name: &str) -> Option<u32> {
         MADE.iter().position(|made| *made == name).map(|at| MADE_FROM + at as u32)
     }
 
-    /// Whether a resource is one that requests make.
+    /// Whether a resource is one that requests create.
     pub(super) const fn is_made(id: u32) -> bool {
         id >= MADE_FROM
     }
 
-    /// What a claim covers: its sub-tree now and, for a holder, also what it was granted, with all
-    /// that hangs below it now.
+    /// What a claim covers: its present sub-tree and, for a holder, also what it was granted, with everything
+    /// below that now.
     pub(super) fn covers(&self, claim: &Claimed) -> u128 {
         let nodes = if claim.granted == 0 { 0..0 } else { 0..MADE_FROM };
         let kept = nodes.filter(|node| claim.granted & (1 << node) != 0);

@@ -1,4 +1,4 @@
-//! Claims and run slot, in one step: who stands in line, who can run, and the grants.
+//! Claims and run slot, in one step: which requests are in line, which can run, and the grants.
 
 use super::config::{Pool, PoolState, Unknown};
 use super::{Claimed, InPool, Model, Place, Reason, Stage};
@@ -23,6 +23,9 @@ impl Model {
         if in_line && self.in_its_own_way(id) {
             return self.refuse(id, Reason::BlocksItself);
         }
+        if in_line && self.would_deadlock(id) {
+            return self.refuse(id, Reason::Deadlock);
+        }
         if !in_line {
             self.name_claims(id);
         }
@@ -42,8 +45,8 @@ impl Model {
         self.grant();
     }
 
-    /// Who gave back its slot in this very call stands in line when that is granted; only then it is seen
-    /// whether it may wait.
+    /// Handles a request that released its slot in this very call: it is in line when the slot is granted, and
+    /// only then is it checked whether it may wait.
     fn enter_again(&mut self, id: u64) {
         let Some(pool) = self.pool_of(id).cloned() else { return };
         let now = self.now;
@@ -52,21 +55,31 @@ impl Model {
         if let Some(request) = self.requests.get_mut(&id) {
             request.stage = Stage::InPool(InPool { since: now, deadline, in_line: true });
         }
-        self.grant();
+        self.grant_all();
         if !matches!(self.stage(id), Some(Stage::InPool(_))) {
-            return;
+            return self.break_circles();
         }
         if self.in_its_own_way(id) {
             self.refuse(id, Reason::BlocksItself);
+        } else if self.would_deadlock(id) {
+            self.refuse(id, Reason::Deadlock);
         } else if self.waiting(pool.name) > pool.max_len {
             self.refuse(id, Reason::QueueFull(Place::Pool(pool.name), pool.max_len));
         } else if deadline.is_some_and(|deadline| deadline <= now) {
             self.refuse(id, Reason::Expired(Place::Pool(pool.name)));
+        } else {
+            self.break_circles();
         }
     }
 
-    /// Starts the lowest rank that can run, and again, until none can.
+    /// Starts all requests that can run; afterwards none may wait in a circle.
     pub(super) fn grant(&mut self) {
+        self.grant_all();
+        self.break_circles();
+    }
+
+    /// Starts the lowest rank that can run, repeatedly, until none can.
+    fn grant_all(&mut self) {
         loop {
             self.step_in();
             let Some(id) = self.line().into_iter().find(|id| self.can_run(*id)) else { return };
@@ -78,7 +91,7 @@ impl Model {
         }
     }
 
-    /// Everybody in line, by rank.
+    /// All requests in line, by rank.
     #[must_use]
     pub fn line(&self) -> Vec<u64> {
         let stands = |stage: &Stage| matches!(stage, Stage::InPool(place) if place.in_line);
@@ -86,7 +99,7 @@ impl Model {
         self.by_rank(ids.collect())
     }
 
-    /// Whether a request could run now: a slot, no holder and no eligible waiter in its way.
+    /// Whether a request could run now: a slot is free, and no holder and no eligible waiter blocks it.
     #[must_use]
     pub fn can_run(&self, id: u64) -> bool {
         let Some(pool) = self.pool_of(id) else { return false };
@@ -114,8 +127,8 @@ impl Model {
         others.map(|(other, _)| *other).filter(counts).collect()
     }
 
-    /// Whether a waiter's turn at its pool could come: the pool starts work, and fewer than its
-    /// maximum stand before it.
+    /// Whether a waiter's turn at its pool could come: the pool starts work, and fewer than its maximum are
+    /// before it.
     fn eligible(&self, id: u64) -> bool {
         let Some(pool) = self.pool_of(id) else { return false };
         let rank = self.requests[&id].rank;
@@ -125,15 +138,16 @@ impl Model {
         pool.state != PoolState::Stopped && pool.max.is_none_or(|max| (before.count() as u64) < max)
     }
 
-    /// Whether a request waits, through however many waiters, for a claim its own session holds.
+    /// Whether a request waits, directly or through other waiters, for a claim that its own session holds, or
+    /// one that it runs within.
     fn in_its_own_way(&self, id: u64) -> bool {
-        let Some(session) = self.requests[&id].arrival.session else { return false };
+        let sessions: Vec<u64> = self.requests[&id].arrival.sessions().collect();
         let (mut seen, mut todo) = (vec![id], vec![id]);
         while let Some(waiter) = todo.pop() {
             for other in self.in_the_way(waiter) {
                 let request = &self.requests[&other];
                 if request.stage == Stage::Running {
-                    if request.arrival.session == Some(session) {
+                    if request.arrival.session.is_some_and(|own| sessions.contains(&own)) {
                         return true;
                     }
                 } else if !seen.contains(&other) {
@@ -145,8 +159,17 @@ impl Model {
         false
     }
 
-    /// Waiters that stood aside and whose resources are all known now stand in line.
+    /// Puts waiters that were aside and whose resources all exist now in line, unless they block themselves.
     fn step_in(&mut self) {
+        let refused = self.find_aside();
+        if !refused.is_empty() {
+            self.refuse_all(refused, &Reason::BlocksItself);
+        }
+    }
+
+    /// The same, without refusing any: waiters that block themselves are nowhere in line.
+    pub(super) fn find_aside(&mut self) -> Vec<u64> {
+        let mut refused = vec![];
         loop {
             let aside = |stage: &Stage| matches!(stage, Stage::InPool(place) if !place.in_line);
             let all: Vec<u64> =
@@ -155,19 +178,22 @@ impl Model {
                 self.look_up_again(*id);
                 self.bind(*id).is_none()
             };
-            let Some(id) = all.into_iter().find(found) else { return };
+            let Some(id) = all.into_iter().find(found) else { return refused };
             if let Some(request) = self.requests.get_mut(&id)
                 && let Stage::InPool(place) = &mut request.stage
             {
                 place.in_line = true;
             }
             if self.in_its_own_way(id) {
-                self.refuse(id, Reason::BlocksItself);
+                if let Some(request) = self.requests.get_mut(&id) {
+                    request.stage = Stage::Moving;
+                }
+                refused.push(id);
             }
         }
     }
 
-    /// Who comes to stand aside claims what is there by the name it has then.
+    /// A request that goes aside claims existing resources by their names at that time.
     fn name_claims(&mut self, id: u64) {
         for index in 0..self.requests[&id].claims.len() {
             let bound = self.requests[&id].claims[index].bound;
@@ -179,7 +205,7 @@ impl Model {
         }
     }
 
-    /// The claims of a request that stands aside are names.
+    /// The claims of a request that is aside are names.
     fn look_up_again(&mut self, id: u64) {
         let request = self.requests.get_mut(&id);
         for claim in request.into_iter().flat_map(|request| &mut request.claims) {
@@ -187,14 +213,14 @@ impl Model {
         }
     }
 
-    /// The first unknown resource of a request that does not want to wait for it.
+    /// The first unknown resource of a request that does not wait for it.
     pub(super) fn unknown_refused(&mut self, id: u64) -> Option<&'static str> {
         let unknown = self.bind(id);
         unknown.filter(|_| self.requests[&id].arrival.unknown == Unknown::Refuse)
     }
 
-    /// Finds the resources of a request's claims that were not found yet, or are gone, by their
-    /// names; the first name that is unknown.
+    /// Finds the resources of a request's claims that were not found yet, or were deleted, by their names.
+    /// Returns the first unknown name.
     pub(super) fn bind(&mut self, id: u64) -> Option<&'static str> {
         let makes = self.requests[&id].arrival.unknown == Unknown::Create;
         for index in 0..self.requests[&id].claims.len() {
@@ -209,7 +235,7 @@ impl Model {
         self.missing(id)
     }
 
-    /// The name of the first resource of a request's claims that is not there.
+    /// The name of the first resource of a request's claims that does not exist.
     pub(super) fn missing(&self, id: u64) -> Option<&'static str> {
         let there = |bound: u32| self.exists(bound) || Self::is_made(bound);
         let claims = &self.requests[&id].claims;

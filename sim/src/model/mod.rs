@@ -1,14 +1,16 @@
-//! A second engine, as naive as can be: the meaning of `docs/internals/engine.md` and nothing else.
+//! A second engine, as naive as possible: the meaning of `docs/internals/engine.md` and nothing else.
 //!
-//! Owns the requests that are alive and, per rate or fair counter, its few numbers; everything else
-//! (who waits, who holds, who runs) is counted anew each time it is asked for. Promises to be right
-//! before it is anything else. Never shares code with the engine.
+//! Owns the requests that are alive and, per rate or fair counter, its few numbers. Everything else (which
+//! requests wait, hold or run) is counted again each time it is needed. Correctness is its only goal. Never
+//! shares code with the engine.
 
 pub mod config;
 
 mod answers;
 mod checkpoints;
+mod circles;
 mod configure;
+mod flows;
 mod graph;
 mod line;
 mod room;
@@ -32,16 +34,16 @@ use config::{Arrival, Checkpoint, Config};
 use paceline_types::Mode;
 use std::collections::BTreeMap;
 
-/// Order in every queue: arrival - priority x age step, then the number.
+/// The order in every queue: arrival - time waited before - priority x age step, then the number.
 pub type Rank = (i128, u64);
 
-/// Order in the walk: list, number, id.
+/// The order in the walk: list, number, id.
 pub type Position = (usize, u32, u32);
 
 /// The name of the counter that keys past the maximum share.
 pub const SHARED: &str = "(shared)";
 
-/// Which counter a request uses, and its key: the same, unless the counter is the shared one.
+/// The counter that a request uses, and its key: the same, unless the counter is the shared one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seat {
     /// The key.
@@ -50,10 +52,10 @@ pub struct Seat {
     pub counter: Option<&'static str>,
 }
 
-/// A checkpoint that a request has passed and not yet given back.
+/// A checkpoint that a request has passed and holds a count of.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Passed {
-    /// Which one.
+    /// The checkpoint.
     pub checkpoint: u32,
     /// Its counter.
     pub seat: Seat,
@@ -64,13 +66,13 @@ pub struct Passed {
 /// A place in a checkpoint's queue.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Queued {
-    /// At which checkpoint.
+    /// The checkpoint.
     pub checkpoint: u32,
-    /// In which counter.
+    /// The counter.
     pub seat: Seat,
-    /// Of which flow.
+    /// The flow.
     pub flow: &'static str,
-    /// With what share.
+    /// The share.
     pub share: u64,
     /// Since when.
     pub since: u64,
@@ -89,10 +91,10 @@ pub struct InPool {
     pub in_line: bool,
 }
 
-/// How far a request has come.
+/// The progress of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Stage {
-    /// On its way, or giving back what it holds.
+    /// On its way, or releasing what it holds.
     Moving,
     /// In a checkpoint's queue.
     Queued(Queued),
@@ -107,7 +109,7 @@ pub enum Stage {
 pub struct Claimed {
     /// The name it was asked for by.
     pub name: &'static str,
-    /// Alone or shared.
+    /// Exclusive or shared.
     pub mode: Mode,
     /// The resource, once one was found.
     pub bound: Option<u32>,
@@ -118,11 +120,11 @@ pub struct Claimed {
 /// One request that is alive.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// As it came.
+    /// As it arrived.
     pub arrival: Arrival,
-    /// When it came.
+    /// When it arrived.
     pub at: u64,
-    /// What the rules gave it.
+    /// The priority that the rules gave it.
     pub priority: i8,
     /// Its place in every queue.
     pub rank: Rank,
@@ -130,32 +132,34 @@ pub struct Request {
     pub pool: u32,
     /// Its claims.
     pub claims: Vec<Claimed>,
-    /// What it must give back, in the order of the walk.
+    /// What it must release, in the order of the walk.
     pub walk: Vec<Passed>,
-    /// How far it has come.
+    /// Its progress.
     pub stage: Stage,
-    /// The number of its backend, if its frontend was configured when it came.
+    /// The number of its backend, if its frontend was configured when it arrived.
     pub backend: Option<u32>,
     /// The number of its server.
     pub seat: Option<u32>,
-    /// Where that was when it got it.
+    /// The site of its server when it got it.
     pub site: Site,
-    /// How long it slept at its backend's gate before it went on from there.
+    /// How long it slept at its backend's gate before it left it.
     pub gate_slept: u64,
     /// Sites that it could not reach.
     pub tried: Vec<u32>,
-    /// How many edits there had been when it last looked at its whole way.
+    /// The number of edits when it last checked its whole way.
     pub looked_after: u64,
     /// Since when it runs, if it does.
     pub started: u64,
-    /// How long it ran before it went back for another server.
+    /// The number of the last request that had arrived when it started.
+    pub last_at_start: u64,
+    /// How long it ran before it returned to wait for another server.
     pub ran: u64,
-    /// Whether it does so just now.
+    /// Whether it is doing so at present.
     pub back: bool,
 }
 
 impl Request {
-    /// When its own patience ends.
+    /// The deadline of its own longest wait.
     fn own_deadline(&self) -> Option<u64> {
         self.arrival.wait_max.map(|wait| self.at.saturating_add(wait))
     }
@@ -166,45 +170,47 @@ impl Request {
 pub struct Model {
     /// What is configured.
     pub config: Config,
-    /// The latest time it was told.
+    /// The latest time that it was called with.
     pub now: u64,
-    /// Who is alive.
+    /// The requests that are alive.
     pub requests: BTreeMap<u64, Request>,
     counters: Vec<Counter>,
-    /// Who came to which counter of which checkpoint, and when.
+    /// Arrivals: checkpoint, counter and time.
     met: Vec<(u32, Option<&'static str>, u64)>,
     effects: Vec<Effect>,
-    /// Who was handed a count and has still to walk on, and from where.
+    /// Requests that were handed a count and have still to walk on, and from where.
     handed: Vec<(u64, Position)>,
     /// The waiter that left its queue for a newcomer, until it is refused.
     displaced: Option<(u64, Reason)>,
     walking: bool,
-    /// The places of those who are about to arrive again: they still count as waiting there.
+    /// The places of waiters that are about to arrive again: they still count as waiting there.
     again: Vec<Queued>,
     /// Deleted checkpoints, by name.
     buried: Vec<(&'static str, u32)>,
     /// Deleted pools, by name.
     gone_pools: Vec<(&'static str, u32)>,
     last_id: u64,
-    /// What happened so far.
+    /// The totals so far.
     pub tally: Tally,
     /// The request that the running call submitted, and why it was refused.
     submitted: Option<u64>,
     refused: Option<Reason>,
-    /// What the choices of servers remember, and who is down.
+    /// What the choices of servers remember, and which servers are down.
     shares: Shares,
     /// Where servers are.
     sites: Sites,
-    /// What is given back when those who lost their server have moved on.
+    /// What is released when the requests that lost their server have moved.
     later: Vec<Later>,
-    /// Whether they move on just now.
+    /// Whether these are moving at present.
     astray: bool,
     /// How many edits there were.
     edits: u64,
+    /// Whether an edit is not applied yet.
+    editing: bool,
 }
 
 impl Model {
-    /// Nothing configured, nobody alive.
+    /// Nothing configured, no request.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -229,10 +235,11 @@ impl Model {
             later: vec![],
             astray: false,
             edits: 0,
+            editing: false,
         }
     }
 
-    /// A request comes in.
+    /// Submits a request.
     pub fn submit(
         &mut self,
         now: u64,
@@ -262,7 +269,7 @@ impl Model {
         (id, outcome)
     }
 
-    /// A running request ends; false if it does not run.
+    /// Settles a running request; false if it does not run.
     pub fn settle(&mut self, now: u64, id: u64) -> bool {
         self.begin(now);
         let runs = self.stage(id) == Some(&Stage::Running);
@@ -274,7 +281,7 @@ impl Model {
         runs
     }
 
-    /// A running request ends that was of no use: it gets back what it spent. False if it does not run.
+    /// Ends a running request that was of no use: what it spent is refunded. False if it does not run.
     pub fn withdraw(&mut self, now: u64, id: u64) -> bool {
         self.begin(now);
         let runs = self.stage(id) == Some(&Stage::Running);
@@ -286,7 +293,7 @@ impl Model {
         runs
     }
 
-    /// A request is over, whether it waits or runs; whether it ran, if it was there.
+    /// Ends a request, whether it waits or runs. Returns whether it ran, if it existed.
     pub fn end_either(&mut self, now: u64, id: u64) -> Option<bool> {
         self.begin(now);
         let ran = self.stage(id).map(|stage| *stage == Stage::Running);
@@ -298,7 +305,7 @@ impl Model {
         ran
     }
 
-    /// A waiter leaves; false if it does not wait.
+    /// Removes a waiter; false if it does not wait.
     pub fn cancel(&mut self, now: u64, id: u64) -> bool {
         self.begin(now);
         let waits = self.stage(id).is_some_and(|stage| *stage != Stage::Running);
@@ -310,15 +317,15 @@ impl Model {
         waits
     }
 
-    /// Somebody who waits.
+    /// The first waiter.
     #[must_use]
     pub fn first_waiter(&self) -> Option<u64> {
         let waits = |(_, request): &(&u64, &Request)| request.stage != Stage::Running;
         self.requests.iter().find(waits).map(|(id, _)| *id)
     }
 
-    /// A session's waiters leave, then its running requests end, each by number; what one of them
-    /// makes due comes before the next.
+    /// Removes a session's waiters, then settles its running requests, each by number. What one of them makes
+    /// due is handled before the next.
     pub fn end_session(&mut self, now: u64, session: u64) {
         self.begin(now);
         let runs = |id: &u64| self.stage(*id) == Some(&Stage::Running);
@@ -332,7 +339,7 @@ impl Model {
         self.due();
     }
 
-    /// A session lost a lock: its waiters that require it are refused.
+    /// Called when a session lost a lock: its waiters that require it are refused.
     pub fn lock_lost(&mut self, now: u64, session: u64, lock: &'static str) {
         self.begin(now);
         let requires = |id: &u64| {
@@ -347,13 +354,13 @@ impl Model {
         self.due();
     }
 
-    /// Time passes.
+    /// Advances the time.
     pub fn handle_timeout(&mut self, now: u64) {
         self.begin(now);
         self.due();
     }
 
-    /// What the calls so far told the world.
+    /// The effects of the calls so far.
     pub fn take_effects(&mut self) -> Vec<Effect> {
         std::mem::take(&mut self.effects)
     }
@@ -374,7 +381,7 @@ impl Model {
         Request {
             at: self.now,
             priority: 0,
-            rank: (i128::from(self.now), id),
+            rank: (i128::from(self.now) - i128::from(arrival.waited), id),
             pool: 0,
             claims: claims.collect(),
             walk: vec![],
@@ -386,6 +393,7 @@ impl Model {
             tried: vec![],
             looked_after: self.edits,
             started: 0,
+            last_at_start: 0,
             ran: 0,
             back: false,
             arrival,
@@ -408,7 +416,8 @@ impl Model {
             Ok(priority) => priority,
             Err(rule) => return self.refuse(id, Reason::Rejected(rule)),
         };
-        let rank = i128::from(self.now) - i128::from(priority) * i128::from(self.config.age_step);
+        let came = i128::from(self.now) - i128::from(self.requests[&id].arrival.waited);
+        let rank = came - i128::from(priority) * i128::from(self.config.age_step);
         let pool = self.pool_for(priority).clone();
         if let Some(request) = self.requests.get_mut(&id) {
             request.priority = priority;
@@ -429,7 +438,7 @@ impl Model {
         self.walk(id, None);
     }
 
-    /// Everything that is due is done, the earliest first.
+    /// Handles everything that is due, the earliest first.
     fn begin(&mut self, now: u64) {
         self.now = self.now.max(now);
         self.due();
@@ -459,23 +468,32 @@ impl Model {
         passes.chain(expiries).min()
     }
 
-    /// Turns a request away and gives back what it holds.
+    /// Refuses a request and releases what it holds.
     fn refuse(&mut self, id: u64, reason: Reason) {
+        self.refuse_all(vec![id], &reason);
+    }
+
+    /// The same for several at once.
+    fn refuse_all(&mut self, ids: Vec<u64>, reason: &Reason) {
+        ids.iter().for_each(|id| self.tell_refused(*id, reason.clone()));
+        self.end_all(ids.into_iter().map(|id| (id, false)).collect());
+    }
+
+    fn tell_refused(&mut self, id: u64, reason: Reason) {
         self.tally.refused += 1;
         if self.submitted == Some(id) {
             self.refused = Some(reason);
         } else {
             self.effects.push(Effect::Refuse(id, reason));
         }
-        self.end(id, false);
     }
 
     fn end(&mut self, id: u64, ran: bool) {
         self.end_all(vec![(id, ran)]);
     }
 
-    /// The end of requests, each with whether it ran: first all of their slots and claims, then each
-    /// checkpoint in the order of their walks; then those who got a count walk on.
+    /// Ends requests, each with whether it ran: first all their slots and claims, then each checkpoint in the
+    /// order of their walks. Then the requests that were handed a count walk on.
     fn end_all(&mut self, ends: Vec<(u64, bool)>) {
         for (id, _) in &ends {
             self.leave_ungated_seat(*id);
@@ -490,7 +508,7 @@ impl Model {
         self.give_back_later();
     }
 
-    /// Gives back what a request holds that is over.
+    /// Releases what an ended request holds.
     fn give_back_all(&mut self, id: u64, ran: bool) {
         let Some(request) = self.requests.get_mut(&id) else { return };
         let (cost, walk) = (request.arrival.cost, std::mem::take(&mut request.walk));
@@ -505,7 +523,8 @@ impl Model {
         self.requests.remove(&id);
     }
 
-    /// Whoever was handed a count walks on, in the order they got it; who gets one meanwhile, later.
+    /// Lets requests that were handed a count walk on, in the order they got it; those that get one meanwhile
+    /// are last.
     fn walk_handed(&mut self) {
         if self.walking {
             return;
@@ -523,13 +542,14 @@ impl Model {
             let claims = &self.requests[&id].claims;
             claims.iter().map(|claim| claim.bound.map_or(0, |root| self.subtree(root))).collect()
         };
-        let now = self.now;
+        let (now, last) = (self.now, self.last_id);
         let Some(request) = self.requests.get_mut(&id) else { return };
         for (claim, nodes) in request.claims.iter_mut().zip(subtrees) {
             claim.granted = nodes;
         }
         request.stage = Stage::Running;
         request.started = now;
+        request.last_at_start = last;
         self.tally.started += 1;
         if self.submitted != Some(id) {
             self.effects.push(Effect::Start(id));
@@ -561,7 +581,7 @@ impl Default for Model {
     }
 }
 
-/// Something that is due: ordered by time, then passes before expiries, then rank.
+/// A due event: ordered by time, then passes before expiries, then rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Event {
     at: u64,

@@ -33,14 +33,14 @@ impl Model {
             Stage::Queued(Queued { flow, .. }) => self.flow_line(at.id, seat.counter, flow),
             _ => vec![],
         };
-        // Each flow comes up once for each of its waiters, which does no harm.
+        // Each flow is visited once for each of its waiters, which is harmless.
         let lines = self.order(at.id, seat.counter).into_iter().map(line_of);
         let ends = lines.filter_map(|line| Some((line.len(), *line.last()?)));
         let (longest, last) = ends.max_by_key(|(len, last)| (*len, self.requests[last].rank))?;
         (longest >= own + 2).then_some(last)
     }
 
-    /// A waiter leaves its queue, and is refused when the newcomer has joined.
+    /// Removes a waiter from its queue. It is refused when the newcomer has joined.
     pub(super) fn displace(&mut self, at: &Checkpoint, seat: Seat, displaced: Option<u64>) {
         let Some(max) = self.full(at, seat).filter(|_| displaced.is_some()) else { return };
         let Some(id) = displaced else { return };

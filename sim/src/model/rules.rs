@@ -94,8 +94,8 @@ impl Model {
         (self.requests.values().filter(waits).count() + again.count()) as u64
     }
 
-    /// Whether more than so many hundredths arrive per second: those of the running period, and of
-    /// the one before weighted by the part of it still in the window.
+    /// Whether more than this many hundredths arrive per second: the arrivals of the running period, and of the
+    /// previous one weighted by the part of it still in the window.
     fn rate_over(&self, name: &str, key: Option<&str>, hundredths: u64) -> bool {
         let Some(at) = self.named(name) else { return false };
         let counter = self.counter_of(at, key);

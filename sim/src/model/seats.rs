@@ -1,18 +1,17 @@
 //! Keys: which of them have a counter of their own, and which share one.
 //!
-//! A counter is kept while it differs from a new one. Nothing is ever swept here: what equals a new
-//! one is taken to be gone.
+//! A counter is kept while it differs from a new one. Nothing is ever swept here: a counter that equals a new
+//! one counts as dropped.
 
 use super::checkpoints::TICKS;
 use super::config::Checkpoint;
 use super::{Model, Passed, Queued, SHARED, Seat, Stage};
 
-/// The counter of those who wait where an edit took all counters away.
+/// The counter of requests that wait where an edit removed all counters.
 pub(super) const GONE: &str = "(gone)";
 
 impl Model {
-    /// The counter that an arrival with this key uses. A new one starts with what the shared one
-    /// owes.
+    /// The counter that an arrival with this key uses. A new one starts with the debt of the shared one.
     pub(super) fn take_seat(&mut self, at: &Checkpoint, key: Option<&'static str>) -> Seat {
         let counter = self.counter_of(at, key);
         let shared = self.known_counter(at.id, Some(SHARED)).map(|shared| shared.tat);
@@ -24,7 +23,7 @@ impl Model {
         Seat { key, counter }
     }
 
-    /// The same, without taking it: the key's own one if it has one or there is room for one.
+    /// The same, without creating it: the key's own counter if it has one or there is room for one.
     pub(super) fn counter_of<'a>(&self, at: &Checkpoint, key: Option<&'a str>) -> Option<&'a str> {
         let (Some(own), Some(_)) = (key, at.key) else { return None };
         if self.is_kept(at, key) {
@@ -39,8 +38,8 @@ impl Model {
         values.iter().filter(|value| self.is_kept(at, Some(value))).count() as u64
     }
 
-    /// Whether a counter differs from a new one: somebody waits or is held there, it owes something,
-    /// or somebody came in this period or the one before.
+    /// Whether a counter differs from a new one: a request waits or is held there, it has a debt, or a request
+    /// arrived in this period or the one before.
     fn is_kept(&self, at: &Checkpoint, counter: Option<&str>) -> bool {
         let period = at.period();
         let came = |met: &(u32, Option<&str>, u64)| {

@@ -1,6 +1,6 @@
-//! Backends and servers: who goes where, and what is left at each.
+//! Backends and servers: where requests are sent, and how much room each server has.
 //!
-//! Who has a server is counted from the requests; only what the choices remember, and which servers
+//! The requests of a server are counted from all requests. Only what the choices remember, and which servers
 //! are down, is kept.
 
 use super::checkpoints::Step;
@@ -16,19 +16,19 @@ use std::collections::BTreeMap;
 /// Numbers of gates have this bit.
 const GATES: u32 = 1 << 31;
 
-/// So many servers are tried by one `reroute`: each backend has two retries.
+/// How many servers one `reroute` tries: each backend has two retries.
 const TRIES: usize = 3;
 
-/// Behind all checkpoints of a backend.
+/// After all checkpoints of a backend.
 pub(super) const BEHIND_BACKEND: Position = (1, u32::MAX, u32::MAX);
 
-/// Whether a checkpoint is one that nobody wrote.
+/// Whether a checkpoint is a gate, which is not in the configuration.
 #[must_use]
 pub const fn is_gate(id: u32) -> bool {
     id & GATES != 0
 }
 
-/// What the choices remember.
+/// What the choices of servers remember.
 #[derive(Clone, Debug)]
 pub(super) struct Shares {
     down: Vec<u32>,
@@ -42,12 +42,12 @@ impl Shares {
         Self { down: vec![], credit: BTreeMap::new(), turn: BTreeMap::new(), lot: seed }
     }
 
-    /// A server is new or elsewhere: it is up.
+    /// Called for a server that is new or was moved: it is up.
     pub fn begin(&mut self, server: u32) {
         self.down.retain(|down| *down != server);
     }
 
-    /// A lot below `n`.
+    /// A random number below `n`.
     fn draw(&mut self, n: usize) -> usize {
         self.lot = self.lot.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let a = (self.lot ^ (self.lot >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -57,17 +57,18 @@ impl Shares {
     }
 }
 
-/// What is given back later.
+/// What is released later.
 #[derive(Clone, Debug)]
 pub(super) enum Later {
-    /// One count of a request that goes on.
+    /// One count of a request that continues.
     One(u64, Passed),
-    /// All of a request that is over, and whether it ran.
+    /// Everything of an ended request, and whether it ran.
     End(u64, bool),
 }
 
 impl Model {
-    /// A server comes up or goes down; who sleeps at its checkpoints goes on, by rank.
+    /// Sets whether a server is up. Requests that sleep at the checkpoints of a server that is down move on, by
+    /// rank.
     pub fn set_up(&mut self, now: u64, server: u32, up: bool) {
         self.begin(now);
         let was_down = self.shares.down.contains(&server);
@@ -80,8 +81,8 @@ impl Model {
         self.due();
     }
 
-    /// After a restart all servers are up, and no choice is remembered.
-    /// What runs came and started now.
+    /// After a restart all servers are up, and no choice is remembered. Running requests count as having
+    /// arrived and started now.
     pub fn restart(&mut self) {
         self.shares = Shares::new(7);
         self.tally = Tally { started: self.requests.len() as u64, ..Tally::default() };
@@ -90,8 +91,8 @@ impl Model {
         }
     }
 
-    /// A request that runs gets another server, if one lets it pass at once. If there is one that does
-    /// not, it goes back.
+    /// Gives a running request another server, if one lets it pass at once. If there is only one that does not,
+    /// the request returns to waiting.
     pub fn reroute(&mut self, now: u64, id: u64) -> Answer {
         self.begin(now);
         let runs = self.stage(id) == Some(&Stage::Running);
@@ -111,8 +112,8 @@ impl Model {
         usable.iter().any(|server| !tried.contains(&self.site(server.id).0))
     }
 
-    /// Runs no more, has no server, and walks on from the end of its backend's list. If that takes it to
-    /// the line at once it stands there when its slot and its claims are granted again.
+    /// Stops a running request, which has no server then and walks on from the end of its backend's list. If
+    /// that takes it to the line at once, it is there when its slot and its claims are granted again.
     fn go_back(&mut self, id: u64) {
         self.tally.started -= 1;
         let now = self.now;
@@ -132,6 +133,7 @@ impl Model {
         }
         self.grant();
         self.astray = was;
+        self.break_circles();
     }
 
     /// Whether a server is up.
@@ -189,7 +191,7 @@ impl Model {
         Some(list)
     }
 
-    /// Who comes to a configured frontend has no say in where it goes, and goes nowhere yet.
+    /// A request at a configured frontend cannot choose its destination, and has none yet.
     pub(super) fn forget_names(&mut self, id: u64) {
         let frontend = self.requests[&id].arrival.frontend;
         if self.config.frontends.iter().any(|other| other.name == frontend)
@@ -199,7 +201,7 @@ impl Model {
         }
     }
 
-    /// Who is routed has the names that its backend and its server have now, as far as they are there.
+    /// Gives a routed request the present names of its backend and its server, as far as they exist.
     pub(super) fn learn_names(&mut self, id: u64) {
         let (backend, seat) = (self.requests[&id].backend, self.requests[&id].seat);
         let backend = backend.and_then(|id| self.config.backends.iter().find(|b| b.id == id));
@@ -220,7 +222,7 @@ impl Model {
         arrival
     }
 
-    /// The first line that holds, or the rest; none if the frontend is not configured.
+    /// The first line that holds, or the default; does nothing if the frontend is not configured.
     pub(super) fn choose_backend(&mut self, id: u64) -> Result<(), Reason> {
         let name = self.requests[&id].arrival.frontend;
         let Some(frontend) = self.config.frontends.iter().find(|f| f.name == name) else {
@@ -237,21 +239,21 @@ impl Model {
         Ok(())
     }
 
-    /// Whether a request needs a server before it goes on to this checkpoint.
+    /// Whether a request needs a server before it continues to this checkpoint.
     pub(super) fn wants_server(&self, id: u64, next: Option<&Checkpoint>) -> bool {
         let request = &self.requests[&id];
         let is_behind = next.is_none_or(|checkpoint| super::position(checkpoint).0 > 1);
         request.backend.is_some() && request.seat.is_none() && is_behind
     }
 
-    /// Why a request gets no server whatever it waits.
+    /// Why a request gets no server, however long it waits.
     pub(super) fn no_server(&self, id: u64) -> Option<Reason> {
         let request = &self.requests[&id];
         let usable = self.usable(request.backend?);
         usable.is_empty().then_some(Reason::NoServer(request.arrival.backend))
     }
 
-    /// Gives a request a server, or has it wait at the gate once more.
+    /// Gives a request a server, or makes it wait at the gate once more.
     pub(super) fn find_server(&mut self, id: u64) -> Step {
         let Some(backend) = self.requests[&id].backend else { return Step::Pass };
         if let Some(reason) = self.no_server(id) {
@@ -283,7 +285,7 @@ impl Model {
         self.arrive(id, &gate, Some(&was))
     }
 
-    /// Who goes on from a gate may come back to it: it has slept there till now.
+    /// Records how long a request slept at a gate that it leaves, because it may return.
     pub(super) fn leave_gate(&mut self, id: u64, queued: &Queued) {
         if is_gate(queued.checkpoint)
             && let Some(request) = self.requests.get_mut(&id)
@@ -306,7 +308,8 @@ impl Model {
         }
     }
 
-    /// The limit of a concurrency; that of a gate is who has a server, and what is free.
+    /// The limit of a concurrency checkpoint; that of a gate is the number of requests that have a server, plus
+    /// the free places.
     pub(super) fn limit(&self, at: &Checkpoint) -> u64 {
         let Limit::Concurrency(limit) = at.limit else { return u64::MAX };
         if !is_gate(at.id) {
@@ -335,7 +338,7 @@ impl Model {
         servers.filter(|server| server.weight > 0 && self.is_up(server.id)).copied().collect()
     }
 
-    /// The next server of a backend, but for those at these sites.
+    /// The next server of a backend, except those at these sites.
     fn choose(&mut self, backend: u32, except: &[u32]) -> Option<Server> {
         let balance = self.config.backends.iter().find(|b| b.id == backend)?.balance;
         let mut fit = self.usable(backend);
@@ -377,8 +380,8 @@ impl Model {
         Some(servers[at])
     }
 
-    /// (requests + 1) / weight, as a whole number: of all weights from 1 to 256 that histories use, 768
-    /// is a multiple.
+    /// (requests + 1) / weight, as a whole number: 768 is a multiple of all weights from 1 to 256 that
+    /// histories use.
     fn load(&self, server: &Server) -> u64 {
         (self.held_at(server.id) + 1) * 768 / server.weight
     }
@@ -392,8 +395,8 @@ impl Model {
         self.requests[&id].seat.is_some() && !self.has_site(&self.requests[&id])
     }
 
-    /// Who could run but has no server any more leaves the line and comes to it anew. What it gives
-    /// back, it gives back after all grants.
+    /// A request that could run but has lost its server leaves the line and gets to it again. What it releases
+    /// is released after all grants.
     pub(super) fn seek_server(&mut self, id: u64) {
         if let Some(request) = self.requests.get_mut(&id) {
             request.stage = Stage::Moving;
@@ -406,7 +409,8 @@ impl Model {
         self.astray = was;
     }
 
-    /// Who walks on from its server's list while that server is down or gone has none any more.
+    /// Takes the server from a request that walks on from its server's list while that server is down or
+    /// deleted.
     pub(super) fn leave_lost_server(&mut self, id: u64, after: &mut Option<Position>) {
         let Some(seat) = self.requests[&id].seat else { return };
         let is_there = after.is_none_or(|(list, _, _)| list <= 2);
@@ -421,8 +425,8 @@ impl Model {
         *after = Some(BEHIND_BACKEND);
     }
 
-    /// A request has to wait at a checkpoint that an edit put before others which it passed: it gives back what it holds
-    /// behind that, and its server if that comes behind, too.
+    /// Called when a request has to wait at a checkpoint that an edit put before others which it passed: it
+    /// releases what it holds at the later ones, and its server if that is later too.
     pub(super) fn leave_behind(&mut self, id: u64, at: &Checkpoint) {
         let at = super::position(at);
         let is_behind = |passed: &&Passed| {
@@ -440,7 +444,7 @@ impl Model {
         }
     }
 
-    /// What it holds at checkpoints of servers is given back later.
+    /// What it holds at checkpoints of servers is released later.
     fn leave_server_list(&mut self, id: u64) {
         let of_server = |passed: &&Passed| {
             let checkpoint = self.checkpoint(passed.checkpoint);
@@ -451,7 +455,7 @@ impl Model {
         self.later.extend(passed.into_iter().map(|passed| Later::One(id, passed)));
     }
 
-    /// How often a request will give back a checkpoint that it passed in the list of a server it lost.
+    /// How often a request will return a count of a checkpoint that it passed in the list of a server it lost.
     pub(super) fn given_up(&self, id: u64, checkpoint: u32) -> usize {
         let its = |later: &&Later| match later {
             Later::One(other, passed) => *other == id && passed.checkpoint == checkpoint,
@@ -460,7 +464,7 @@ impl Model {
         self.later.iter().filter(its).count()
     }
 
-    /// Those who sleep at the checkpoints of servers that are down or gone go on, by rank.
+    /// Requests that sleep at the checkpoints of servers that are down or deleted move on, by rank.
     fn move_on(&mut self, servers: &[u32]) {
         self.astray = true;
         let is_lost = |request: &Request| request.seat.is_some_and(|seat| servers.contains(&seat));
@@ -479,10 +483,11 @@ impl Model {
             self.walk(id, Some((2, 0, 0)));
         }
         self.astray = false;
+        self.break_circles();
         self.give_back_later();
     }
 
-    /// Gives back what waits to be given back; then those who got a count walk on.
+    /// Releases what waits to be released; then the requests that were handed a count walk on.
     pub(super) fn give_back_later(&mut self) {
         if self.astray {
             return;
@@ -502,7 +507,7 @@ impl Model {
         self.walk_handed();
     }
 
-    /// A server without a gate is given back before all counts.
+    /// A server without a gate is released before all counts.
     pub(super) fn leave_ungated_seat(&mut self, id: u64) {
         let Some(request) = self.requests.get_mut(&id) else { return };
         let gate = request.backend.map(|backend| GATES | backend);
@@ -519,7 +524,7 @@ impl Model {
         self.config.checkpoints.extend(gates);
     }
 
-    /// Servers that an edit deleted or moved have nobody who sleeps there; a new one is up.
+    /// No request sleeps at servers that an edit deleted or moved; a new server is up.
     pub(super) fn servers_changed(&mut self, old: &Config) {
         let servers = old.backends.iter().flat_map(|backend| &backend.servers);
         let is_gone =

@@ -1,7 +1,7 @@
-//! Where servers are, and who is still there.
+//! The sites of servers, and the requests that are still there.
 //!
-//! A site is a server while it is at one address. Who was given a server is at the site of then, until it
-//! ends.
+//! A site is a server while it is at one address. A request that was given a server is at the site of that
+//! time, until it ends.
 
 use super::{Model, Request};
 use std::collections::BTreeMap;
@@ -9,18 +9,18 @@ use std::collections::BTreeMap;
 /// A site: its number and its address.
 pub type Site = (u32, u32);
 
-/// What is known of all sites.
+/// All sites.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sites {
-    /// Of each server.
+    /// The site of each server.
     now: BTreeMap<u32, Site>,
     last: u32,
-    /// The last site that there was before the edit that ended this one.
+    /// For each ended site, the last site before the edit that ended it.
     ended: BTreeMap<u32, u32>,
 }
 
 impl Model {
-    /// Servers that are new or elsewhere have a new site.
+    /// Gives a new site to servers that are new or moved.
     pub(super) fn sites_changed(&mut self) {
         let sites = &mut self.sites;
         let (was, last) = (std::mem::take(&mut sites.now), sites.last);
@@ -48,9 +48,9 @@ impl Model {
         request.seat.is_some_and(|seat| self.sites.now.get(&seat) == Some(&request.site))
     }
 
-    /// How many requests count against a server: those that were given it where it is now, and those at its address
-    /// that were given a server which is there no more. Of these it counts all if it came when that was gone, else
-    /// those of its backend.
+    /// How many requests count against a server: those that were given it at its present address, and those at
+    /// its address that were given a server which is no longer there. Of the latter it counts all if it was
+    /// added when that server was gone, otherwise those of its backend.
     #[must_use]
     pub fn held_at(&self, server: u32) -> u64 {
         self.requests.values().filter(|request| self.is_counted(request, server)).count() as u64

@@ -1,4 +1,4 @@
-//! The model by itself: small stories, worked out by hand from the page it is written from.
+//! The model by itself: small scenarios, worked out by hand from its specification.
 
 use super::config::*;
 use super::{Effect, Model, Outcome, Place, Reason, Spot, Stage};
@@ -75,7 +75,7 @@ fn a_rate_is_kept_to_the_third_of_a_nanosecond() {
     assert!(model.requests.values().all(|request| request.stage == Stage::Running));
 }
 
-/// One per 10 ms: a wake 4 ms late costs nothing, one 7 ms late costs what is over the slip of 5.
+/// One per 10 ms: a wake 4 ms late costs nothing, one 7 ms late costs the excess over the slip of 5.
 #[test]
 fn a_late_wake_costs_what_is_over_the_slip() {
     let rate = Limit::Rate { n: 1, d: 10 * MS, burst: 1 };
@@ -92,7 +92,7 @@ fn a_late_wake_costs_what_is_over_the_slip() {
     assert_eq!(model.next_event(), Some(32 * MS), "a clock that runs backwards stands still");
 }
 
-/// A request that is refused later gets back what it spent, and the next goes at once.
+/// A request that is refused later is refunded what it spent, and the next passes at once.
 #[test]
 fn a_refusal_refunds() {
     let rate = Limit::Rate { n: 1, d: 10 * MS, burst: 1 };
@@ -106,7 +106,7 @@ fn a_refusal_refunds() {
     assert_eq!(submit(&mut model, 0, &arrival()).1, Outcome::Waiting, "for the rate");
     model.handle_timeout(10 * MS);
     assert_eq!(model.take_effects(), [Effect::Refuse(2, full.clone())]);
-    // Its 10 ms are back: the next one passes the rate now, and is refused behind it as well.
+    // Its 10 ms are refunded: the next one passes the rate now, and is refused after it as well.
     assert_eq!(submit(&mut model, 10 * MS, &arrival()).1, Outcome::Refused(full));
     assert!(model.cancel(10 * MS, 1));
     assert!(!model.cancel(10 * MS, 1));
@@ -180,7 +180,7 @@ fn a_claim_takes_the_sub_tree() {
         "behind 3"
     );
     assert_eq!(model.spot(4), Some(Spot::Claims));
-    // Taken out of the sub-tree, tank is still held by both.
+    // Moved out of the sub-tree, tank is still held by both.
     let mut config = model.config.clone();
     config.resources[3].parents.clear();
     model.configure(1, config);
@@ -193,7 +193,7 @@ fn a_claim_takes_the_sub_tree() {
     assert_eq!(submit(&mut model, 3, &claim("r0", Mode::Shared)).1, Outcome::Refused(near));
 }
 
-/// A waiter whose pool is stopped, or whose turn could not come, is in nobody's way.
+/// A waiter whose pool is stopped, or whose turn could not come, blocks no other request.
 #[test]
 fn only_eligible_waiters_are_in_the_way() {
     let mut model = model(|config| {
@@ -213,7 +213,7 @@ fn only_eligible_waiters_are_in_the_way() {
     model.settle(1, 3);
     assert_eq!(model.take_effects(), [Effect::Start(4)], "a free slot and no conflict");
     model.settle(1, 4);
-    // 2 stands first for the pool's one slot, so a fourth of bob's is not eligible behind it.
+    // 2 is first for the pool's one slot, so another request of bob's is not eligible behind it.
     assert_eq!(submit(&mut model, 1, &claim("ann", "r2")), (5, Outcome::Started));
     assert_eq!(submit(&mut model, 1, &claim("bob", "r2")), (6, Outcome::Waiting));
     model.settle(2, 5);
@@ -244,6 +244,36 @@ fn a_session_does_not_wait_for_itself() {
     assert_eq!(submit(&mut model, 0, &claim(3, &["r2"])).1, Outcome::Waiting);
 }
 
+/// The second request that asks for what the other holds is refused, or the nested one when another closes the
+/// circle.
+#[test]
+fn sessions_do_not_wait_for_each_other() {
+    let mut model = model(|config| {
+        config.resources.push(Resource { id: 1, name: "r1", parents: vec![] });
+        config.resources.push(Resource { id: 2, name: "r2", parents: vec![] });
+        config.rules.push(priority("bob", 2));
+    });
+    let claim = |session: u64, within: &[u64], names: &[&'static str]| {
+        let claims = names.iter().map(|name| (*name, Mode::Exclusive)).collect();
+        Arrival { session: Some(session), within: within.to_vec(), claims, ..arrival() }
+    };
+    assert_eq!(submit(&mut model, 0, &claim(1, &[], &["r1"])).1, Outcome::Started);
+    assert_eq!(submit(&mut model, 0, &claim(2, &[], &["r2"])).1, Outcome::Started);
+    assert_eq!(submit(&mut model, 0, &claim(3, &[1], &["r2"])), (3, Outcome::Waiting));
+    let deadlock = Outcome::Refused(Reason::Deadlock);
+    assert_eq!(submit(&mut model, 0, &claim(2, &[], &["r1"])).1, deadlock);
+    let both = Arrival { user: "bob", session: None, ..claim(0, &[], &["r1", "r2"]) };
+    assert_eq!(submit(&mut model, 0, &both).1, Outcome::Waiting);
+    assert_eq!(model.take_effects(), [Effect::Refuse(3, Reason::Deadlock)]);
+    model.settle(0, 2);
+    model.settle(0, 1);
+    assert_eq!(model.take_effects(), [Effect::Start(5)]);
+    assert_eq!(submit(&mut model, 0, &claim(1, &[], &["r1"])).1, Outcome::Waiting);
+    assert_eq!(submit(&mut model, 0, &claim(1, &[], &["r1"])).1, Outcome::Waiting);
+    model.settle(0, 5);
+    assert_eq!(model.take_effects(), [Effect::Start(6)], "the other one waits for its turn");
+}
+
 /// Priority is a head start of one age step each.
 #[test]
 fn rank_is_arrival_minus_priority() {
@@ -264,7 +294,27 @@ fn rank_is_arrival_minus_priority() {
     }
 }
 
-/// One per 10 ms: who is withdrawn has spent nothing, so the next goes in its place; who is settled has.
+/// A request that had waited before it arrived is ahead of requests that arrived since.
+#[test]
+fn rank_is_as_if_it_had_come_so_much_earlier() {
+    let mut model = model(|config| {
+        config.checkpoints.push(checkpoint(1, "one", Limit::Concurrency(1)));
+    });
+    let back = |waited| Arrival { waited, wait_max: Some(100 * MS), ..arrival() };
+    submit(&mut model, 5 * MS, &arrival());
+    submit(&mut model, 6 * MS, &arrival());
+    submit(&mut model, 7 * MS, &back(2 * MS));
+    submit(&mut model, 8 * MS, &back(9 * MS));
+    submit(&mut model, 9 * MS, &back(MS));
+    assert_eq!(model.take_effects(), []);
+    assert_eq!(model.next_event(), Some(107 * MS), "its deadline counts from when it came");
+    for (settled, next) in [(1, 4), (4, 3), (3, 2), (2, 5)] {
+        model.settle(10 * MS, settled);
+        assert_eq!(model.take_effects(), [Effect::Start(next)]);
+    }
+}
+
+/// One per 10 ms: a withdrawn request has spent nothing, so the next takes its place; a settled one has.
 #[test]
 fn who_is_withdrawn_has_spent_nothing() {
     let rate = Limit::Rate { n: 1, d: 10 * MS, burst: 1 };
@@ -279,7 +329,7 @@ fn who_is_withdrawn_has_spent_nothing() {
     assert!(!model.withdraw(0, 3), "it does not run");
 }
 
-/// A renamed checkpoint keeps who is past it and who waits; a condition means who has the name now.
+/// A renamed checkpoint keeps its holders and waiters; a condition refers to the object that has the name now.
 #[test]
 fn names_are_read_anew_and_queues_are_kept() {
     let mut model = model(|config| {
@@ -301,7 +351,7 @@ fn names_are_read_anew_and_queues_are_kept() {
     assert_eq!(model.take_effects(), [Effect::Start(2)]);
 }
 
-/// Random histories run through, every stage is reached, and at the end all is given back.
+/// Random histories complete, every stage is reached, and at the end everything is released.
 #[test]
 fn random_histories_reach_every_corner() {
     let (mut started, mut waited, mut refused) = (0, 0, std::collections::BTreeMap::new());

@@ -1,4 +1,4 @@
-//! What the model tells: what became of requests, why, and how often.
+//! What the model reports: the outcomes of requests, the reasons, and the totals.
 
 /// Where a queue is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -9,43 +9,45 @@ pub enum Place {
     Pool(&'static str),
 }
 
-/// What turned a request away.
+/// Why a request was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// The rule of this number.
     Rejected(u32),
-    /// So many wait there already.
+    /// This many wait there already.
     QueueFull(Place, u64),
-    /// It would wait so long.
+    /// It would wait this long.
     TooLong(Place, u64),
     /// It waited too long.
     Expired(Place),
-    /// More than the burst.
+    /// It costs more than the burst.
     CostTooHigh(Place),
-    /// The pool takes nothing new.
+    /// The pool accepts nothing new.
     Draining(&'static str),
     /// There is no such resource.
     UnknownResource(&'static str),
-    /// Too much hangs together with what it claims: never here, no history has so many resources.
+    /// Its claims have too many marks: never happens here, because no history has so many resources.
     TooWide,
-    /// Its own session is in its way.
+    /// Its own session blocks it.
     BlocksItself,
+    /// It waits for others that wait for it.
+    Deadlock,
     /// Its session does not own this lock.
     NotOwner(&'static str),
     /// No line of this frontend takes it.
     NoBackend(&'static str),
     /// No server of this backend is up.
     NoServer(&'static str),
-    /// As many are alive as may be.
+    /// As many requests are alive as allowed.
     Exhausted,
 }
 
-/// What a call tells the world.
+/// An effect of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// A waiter runs.
     Start(u64),
-    /// A waiter was turned away.
+    /// A waiter was refused.
     Refuse(u64, Reason),
     /// A request ended with its session; whether it ran.
     End(u64, bool),
@@ -53,34 +55,34 @@ pub enum Effect {
     Log(u64, u32),
 }
 
-/// What became of a submitted request by the end of the call.
+/// The outcome of a submitted request by the end of the call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It runs.
     Started,
     /// It waits.
     Waiting,
-    /// It was turned away.
+    /// It was refused.
     Refused(Reason),
 }
 
-/// How often what happened.
+/// Totals of events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Somebody came.
+    /// Requests submitted.
     pub submitted: u64,
-    /// Somebody was let go.
+    /// Requests started.
     pub started: u64,
-    /// Somebody was turned away.
+    /// Requests refused.
     pub refused: u64,
-    /// Somebody left, or was let go in vain.
+    /// Requests that left, or were withdrawn.
     pub cancelled: u64,
-    /// Somebody who ran was done.
+    /// Requests that ran and ended.
     pub settled: u64,
 }
 
 impl Tally {
-    /// Counts one that is over, and whether it ran.
+    /// Counts an ended request, and whether it ran.
     pub(super) const fn ended(&mut self, ran: bool) {
         let count = if ran { &mut self.settled } else { &mut self.cancelled };
         *count += 1;

@@ -1,7 +1,7 @@
 //! The real engine as a subject: plain values in, plain values out.
 //!
-//! Owns one engine and the set of pools it is configured with. Promises to call nothing but the
-//! engine's public functions. Never decides anything.
+//! Owns one engine and the set of pools it is configured with. Promises to call only the engine's public
+//! functions. Never decides anything.
 
 mod translate;
 
@@ -21,29 +21,29 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Turns of the engine that one step may need before it is said to run in circles.
+/// Turns of the engine that one step may need before it counts as an endless loop.
 const TURNS_MAX: usize = 10_000;
 
-/// One of so many requests is prepared before the last edit and submitted after it.
+/// One in this many requests is prepared before the last edit and submitted after it.
 const LATE_EVERY: u64 = 3;
 
-/// One of so many is prepared again before it is submitted.
+/// One in this many is prepared again before it is submitted.
 const RENEWED_EVERY: u64 = 5;
 
-/// Of one of so many it is asked beforehand what will become of it.
+/// For one in this many, the outcome is predicted with `explain` first.
 const EXPLAINED_EVERY: u64 = 2;
 
 /// Whether a session owns a lock.
 type Owns<'a> = dyn Fn(SessionId, &str) -> bool + 'a;
 
-/// An engine and what it was told.
+/// An engine and its configuration.
 #[derive(Debug)]
 pub struct World {
     engine: Engine,
     config: Rc<Config>,
     pools: PoolSet,
     now: u64,
-    /// What was in use before the last edit: some requests were prepared for it and come late.
+    /// The configuration before the last edit: some requests were prepared for it and are submitted late.
     before: Arc<Snapshot>,
     submitted: u64,
 }
@@ -112,8 +112,8 @@ impl World {
         Answer::Submitted(id.0, translate::outcome(outcome))
     }
 
-    /// What is said to become of every other request. What a condition reads may change on the way of the
-    /// very request, and a call that does not get to its end may change its mind: neither is asked about.
+    /// Predicts the outcome of every other request. Two cases are left out: a condition may read what the
+    /// request itself changes on its way, and a call that stops at its budget may decide otherwise later.
     fn explain(&mut self, now: Time, prepared: &Prepared, owns: &Owns<'_>) -> Option<Foreseen> {
         let reads = |checkpoint: &Checkpoint| checkpoint.when.is_some_and(|when| when.counts());
         let is_sure =
@@ -136,7 +136,7 @@ impl World {
         Answer::None
     }
 
-    /// Takes what the calls told the world, and lets the engine finish what it left for later.
+    /// Takes the effects of the calls, and lets the engine finish what it left for later.
     fn finish(&mut self, effects: &mut Vec<Effect>) {
         for _ in 0..TURNS_MAX {
             while let Some(effect) = self.engine.poll_effect() {
@@ -179,6 +179,7 @@ impl World {
                 pool: grant.pool.0,
                 server: grant.server().map(|server| server.0),
                 arrival: grant.arrival.0,
+                before: grant.waited_before.0,
                 since: grant.since.0,
                 waited: slept + self.engine.lined(id).0,
             }),
@@ -228,10 +229,10 @@ impl Default for World {
 impl Subject for World {
     fn act(&mut self, now: u64, step: &Rc<Step>, owned: &Owned) -> Seen {
         let mut effects = vec![];
-        // Only a call tells the engine the time; that a lock was taken it is not told.
+        // Only a call gives the engine the time, and a lock that is taken is not reported to it.
         if !matches!(&**step, Step::LockTaken(..)) {
             self.now = self.now.max(now);
-            // With tiny steps one call may not get to the end of what was due before it.
+            // With a tiny budget one call may not complete what was due before it.
             if self.config.step_max < limits::STEP_MAX {
                 self.finish(&mut effects);
             }
@@ -279,7 +280,7 @@ impl Subject for World {
     }
 }
 
-/// What happened to a request within the step that submitted it is part of its outcome.
+/// Merges effects on a request within the step that submitted it into its outcome.
 fn merge(id: u64, outcome: &mut Outcome, effects: &mut Vec<Effect>) {
     effects.retain(|effect| match effect {
         Effect::Start(other) if *other == id => {
@@ -294,7 +295,7 @@ fn merge(id: u64, outcome: &mut Outcome, effects: &mut Vec<Effect>) {
     });
 }
 
-/// How what was foreseen differs from what came of it.
+/// How the prediction differs from the outcome.
 fn misjudged(foreseen: &Foreseen, outcome: &engine::Outcome) -> Option<String> {
     let is_right = match (foreseen, outcome) {
         (Foreseen::Start, engine::Outcome::Started)
@@ -305,7 +306,7 @@ fn misjudged(foreseen: &Foreseen, outcome: &engine::Outcome) -> Option<String> {
     (!is_right).then(|| format!("foreseen: {foreseen:?}, came: {outcome:?}"))
 }
 
-/// Histories are made of valid parts only; a part that the engine does not take is a broken history.
+/// Histories consist of valid parts only; a part that the engine rejects is a broken history.
 fn broken(error: &dyn std::error::Error) -> Answer {
     Answer::Broken(error.to_string())
 }

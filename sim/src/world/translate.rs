@@ -1,4 +1,4 @@
-//! Plain values to the engine's own, and back.
+//! Translates plain values to the engine's types, and back.
 
 use crate::model;
 use crate::model::config::{
@@ -19,7 +19,7 @@ use paceline_types::{
     Request, ServerId, SessionId, Span,
 };
 
-/// A request as a door would hand it in.
+/// A request as a door would submit it.
 pub fn request(arrival: &Arrival) -> Request {
     let mut attributes = Attributes::new();
     for (name, value) in [
@@ -31,7 +31,7 @@ pub fn request(arrival: &Arrival) -> Request {
         (Known::Backend, arrival.backend),
         (Known::Server, arrival.server),
     ] {
-        // The values are short words; there is always room for them.
+        // The values are short words, so they always fit.
         let _ = attributes.set_known(name, value);
     }
     let claim = |(name, mode): &(&'static str, _)| Claim { resource: (*name).into(), mode: *mode };
@@ -42,7 +42,9 @@ pub fn request(arrival: &Arrival) -> Request {
         unknown: arrival.unknown,
         locks: arrival.locks.iter().map(|lock| (*lock).into()).collect(),
         wait_max: arrival.wait_max.map(Span),
+        waited: Span(arrival.waited),
         session: arrival.session.map(SessionId),
+        within: arrival.within.iter().copied().map(SessionId).collect(),
         ..Request::new(attributes)
     }
 }
@@ -229,7 +231,7 @@ const fn of(attribute: Attribute) -> Known {
     }
 }
 
-/// What became of a submitted request.
+/// The outcome of a submitted request.
 pub fn outcome(outcome: engine::Outcome) -> model::Outcome {
     match outcome {
         engine::Outcome::Started => model::Outcome::Started,
@@ -238,7 +240,7 @@ pub fn outcome(outcome: engine::Outcome) -> model::Outcome {
     }
 }
 
-/// What the engine tells the world.
+/// An effect of the engine.
 pub fn effect(effect: engine::Effect) -> model::Effect {
     match effect {
         engine::Effect::Start { id } => model::Effect::Start(id.0),
@@ -263,13 +265,14 @@ fn reason(reason: &Reason) -> model::Reason {
         Reason::UnknownResource { resource, .. } => model::Reason::UnknownResource(known(resource)),
         Reason::TooWide { .. } => model::Reason::TooWide,
         Reason::BlocksItself { .. } => model::Reason::BlocksItself,
+        Reason::Deadlock { .. } => model::Reason::Deadlock,
         Reason::NotOwner { lock } => model::Reason::NotOwner(known(lock)),
         Reason::NoBackend { frontend } => model::Reason::NoBackend(known(frontend)),
-        // The model does not tell the two apart.
+        // The model does not distinguish the two.
         Reason::NoServer { backend } | Reason::BackendDeleted { backend } => {
             model::Reason::NoServer(known(backend))
         }
-        // Only a host ends and cancels, never an engine by itself.
+        // Only a host shuts down and cancels, never the engine by itself.
         Reason::Exhausted { .. } | Reason::Ending | Reason::Cancelled { .. } => {
             model::Reason::Exhausted
         }

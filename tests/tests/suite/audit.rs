@@ -1,4 +1,4 @@
-//! The audit log of the daemon, and files of older versions. Proves promise A1 from outside.
+//! The audit log of the daemon, and files of older versions. Tests promise A1 from outside.
 
 use paceline_tests::{Launch, Scratch};
 use rustix::process::Signal;
@@ -37,8 +37,8 @@ fn edits_and_steals_are_recorded_with_who_and_what_a1() {
     assert!(!text.contains("a secret"), "no values in it: {text}");
 }
 
-/// A full disk refuses no steal, so it must not hide one: what cannot be recorded is recorded when there is room,
-/// whole and in order (A1, J5).
+/// A full disk refuses no steal, so it must not hide one: a steal that cannot be recorded is recorded when there is
+/// room, complete and in order (A1, J5).
 #[test]
 fn steals_on_a_full_disk_are_recorded_when_there_is_room_a1() {
     const STEALS: usize = 50;
@@ -51,12 +51,12 @@ fn steals_on_a_full_disk_are_recorded_when_there_is_room_a1() {
     });
     let steal = |session: &String| json!({"session": session, "steal": true});
     let _ = api.call("PUT", "/v1/locks/x", &steal(&sessions[0])).expect(200);
-    // The journal has no room, and the audit log has some for half a record.
+    // The journal has no room, and the audit log has room for half a record.
     daemon.limit_file_size(Some(200));
     for number in 1..=STEALS {
         let stolen = api.call("PUT", "/v1/locks/x", &steal(&sessions[number % 2])).expect(200);
         assert_eq!(stolen["written"], false, "{stolen}");
-        // Who lost it leaves the line, to steal it back.
+        // The session that lost the lock leaves the queue, to steal it back.
         let loser = &sessions[(number + 1) % 2];
         let _ = api.delete(&format!("/v1/locks/x?session={loser}")).expect(200);
     }
@@ -73,7 +73,7 @@ fn steals_on_a_full_disk_are_recorded_when_there_is_room_a1() {
     assert_eq!(told.count(), 1, "{log}");
 }
 
-/// The file of a daemon that had only locks is brought to the schema of this one.
+/// The file of a daemon that had only locks is converted to the current schema.
 #[test]
 fn an_older_file_is_brought_to_this_schema() {
     let scratch = Scratch::new();

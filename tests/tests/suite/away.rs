@@ -1,5 +1,5 @@
-//! Clients whose daemon is killed and started again: the library gives back what it gave back in vain (P3:
-//! what is held is its own in the next run, and must not be held for ever), and a command that waits asks again.
+//! Clients whose daemon is killed and started again. The library repeats a release that failed (P3: what a client
+//! holds is still its own in the next run, and must not be held for ever), and a command that waits asks again.
 
 use paceline_client::{
     Client, LockOptions, Options, PermitRequest, SessionOptions, Target, WhenAway,
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long something may take; a busy machine is no reason to fail.
+/// How long something may take. It is long, because a busy machine is no failure.
 const LONG: Duration = Duration::from_secs(60);
 
 /// A daemon that admits one request at a time.
@@ -80,7 +80,7 @@ fn a_permit_is_given_back_after_a_restart_and_does_not_block_its_own_process_p3(
     assert_eq!(sessions(&daemon), 1, "no session is left behind but the one that is kept");
 }
 
-/// The daemon is away when things are given back, and nothing is asked for afterwards.
+/// The daemon is away during the release, and the client makes no request afterwards.
 #[test]
 fn what_is_given_back_while_the_daemon_is_away_is_told_when_it_is_back_p3() {
     let scratch = Scratch::new();
@@ -134,7 +134,7 @@ fn waiting(daemon: &Daemon, hold: &[&str]) -> Child {
     command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// Killed, or ended in good order: who waits on the command line goes on waiting.
+/// After a kill or a clean stop, a command that waits continues to wait.
 #[test]
 fn a_command_that_waits_asks_again_after_a_restart() {
     let scratch = Scratch::new();
@@ -168,13 +168,16 @@ fn a_command_that_waits_asks_again_after_a_restart() {
             let ended = child.wait_with_output().unwrap();
             let told = String::from_utf8_lossy(&ended.stderr).into_owned();
             assert_eq!(ended.status.code(), Some(0), "{told}");
-            assert!(told.contains("the daemon went away"), "{told}");
+            let why =
+                if is_killed { "the daemon went away: " } else { "the daemon is shutting down; " };
+            assert!(told.contains(why), "{told}");
+            assert!(told.contains("; this command asks again when it is back"), "{told}");
         }
         assert_eq!(count(&mut api, "/v1/permits"), 0);
     }
 }
 
-/// Its time is over while the daemon is away.
+/// Its timeout expires while the daemon is away.
 #[test]
 fn a_command_does_not_wait_longer_for_the_daemon_than_it_may() {
     let scratch = Scratch::new();
@@ -194,8 +197,8 @@ fn a_command_does_not_wait_longer_for_the_daemon_than_it_may() {
     assert_eq!((&told["error"], &told["exit"]), (&json!("unreachable"), &json!(69)));
 }
 
-/// Threads of one program that take turns while the daemon is killed again and again: never two at once, and
-/// never all of them waiting for what one of them gave back (C1, P3).
+/// Threads of one program take turns while the daemon is killed repeatedly: never two run at once, and never do all
+/// of them wait for a permit that one of them has released (C1, P3).
 #[test]
 fn a_program_takes_turns_with_itself_while_the_daemon_is_killed_c1_p3() {
     const THREADS: usize = 4;
@@ -239,7 +242,7 @@ fn a_program_takes_turns_with_itself_while_the_daemon_is_killed_c1_p3() {
     until("all is given back", || count(&mut api, "/v1/permits") == 0);
 }
 
-/// Lets the threads end, whatever becomes of the test.
+/// Ends the threads, however the test ends.
 struct Stopping<'a>(&'a AtomicBool);
 
 impl Drop for Stopping<'_> {

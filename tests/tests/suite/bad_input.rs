@@ -1,8 +1,8 @@
-//! Bad input and bad manners (promises D1 and D4): a clear error or a closed connection, bounded
-//! memory, and everyone else served.
+//! Bad input and misbehaving clients (promises D1 and D4): a clear error or a closed connection, bounded memory, and
+//! service for all other clients.
 //!
-//! Run against Paceline, or against `ovsdb-server` with `SERVER=ovsdb-server`, which keeps most of
-//! the promises; tests of those it does not make return at once.
+//! Runs against Paceline, or with `SERVER=ovsdb-server` against `ovsdb-server`, which keeps most of the promises.
+//! Tests of the others return at once.
 
 use std::os::unix::net::UnixStream;
 use std::thread;
@@ -18,19 +18,19 @@ const SCHEMA: &str = r#"{"name": "db", "version": "1.0.0", "tables": {
 
 const MIB: usize = 1 << 20;
 
-/// What the server may take in memory after any abuse below, unless a test says otherwise.
+/// Maximum memory of the server after any abuse below, unless a test says otherwise.
 const RESIDENT_BYTES_MAX: u64 = 256 << 20;
 
 fn start() -> Server {
     Server::with_schemas(Kind::under_test(), &[SCHEMA])
 }
 
-/// Whether the server is Paceline; tests of promises that only it makes ask first.
+/// Whether the server is Paceline. Tests of promises that only Paceline makes check this first.
 fn is_paceline() -> bool {
     Kind::under_test() == Kind::Paceline
 }
 
-/// Another client still gets its answers, and memory is within its bound.
+/// Another client still gets responses, and memory is within its bound.
 fn assert_serves(server: &Server) {
     let mut other = server.connect();
     assert_eq!(other.call("echo", &json!(["still"])).unwrap(), json!(["still"]));
@@ -40,11 +40,11 @@ fn assert_serves(server: &Server) {
     assert!(resident <= RESIDENT_BYTES_MAX, "the server takes {resident} bytes");
 }
 
-/// Sends `bytes` and tells whether the server refused them: an error reply or the end.
+/// Sends `bytes` and returns whether the server refused them: an error reply or a closed connection.
 fn is_refused(server: &Server, bytes: &[u8]) -> bool {
     let mut client = server.connect();
     client.stream().set_write_timeout(Some(Duration::from_secs(30))).unwrap();
-    // A server that closes early makes sending fail, which is a refusal seen from here.
+    // If the server closes early, sending fails, which counts as a refusal.
     if client.send(bytes).is_err() {
         return true;
     }
@@ -88,7 +88,7 @@ fn what_is_not_json_is_refused_d4() {
     ];
     for text in texts {
         let shown = String::from_utf8_lossy(text);
-        // ovsdb-server takes raw bytes that are not UTF-8 as they come.
+        // ovsdb-server accepts raw bytes that are not UTF-8.
         let lenient = server.kind() == Kind::OvsdbServer && std::str::from_utf8(text).is_err();
         assert!(is_refused(&server, text) || lenient, "{shown} was taken");
         assert_serves(&server);
@@ -117,7 +117,7 @@ fn json_that_is_no_request_is_refused_d4() {
         r#"{"id":1,"method":"monitor","params":["db"]}"#,
     ];
     for text in texts {
-        // A list of parameters that is too short makes ovsdb-server abort.
+        // A parameter list that is too short makes ovsdb-server abort.
         if server.kind() == Kind::OvsdbServer && text.contains("monitor") {
             continue;
         }
@@ -153,7 +153,7 @@ fn nesting_up_to_the_bound_is_served_d1() {
     let Frame::Message(text) = client.frame().unwrap() else { panic!("closed") };
     let text = String::from_utf8(text).unwrap();
     assert!(text.contains(&"[".repeat(899)) && text.contains(r#""error":null"#), "{text}");
-    // Where a value stands in a transaction, too deep is merely wrong.
+    // Inside a transaction, a value that is too deep is only an error.
     let (open, close) = ("[".repeat(900), "]".repeat(900));
     let params = format!(r#"["db",{{"op":"insert","table":"T","row":{{"k":{open}{close}}}}}]"#);
     client.request("transact", &params).unwrap();
@@ -184,7 +184,7 @@ fn a_frame_over_16_mib_is_refused_d1() {
     let text = json!({"id": 1, "method": "echo", "params": ["x".repeat(17 * MIB)]}).to_string();
     assert!(is_refused(&server, text.as_bytes()));
     assert_serves(&server);
-    // It is refused as it grows, not when it ends.
+    // It is refused while it grows, not when it ends.
     let endless = format!(r#"{{"id":1,"method":"echo","params":["{}"#, "x".repeat(17 * MIB));
     assert!(is_refused(&server, endless.as_bytes()));
     let blanks = vec![b' '; 17 * MIB];
@@ -202,7 +202,7 @@ fn half_sent_frames_and_sudden_ends_leave_nothing_d4() {
         let mut client = server.connect();
         client.send(&text[..end]).unwrap();
     }
-    // A whole request whose sender does not wait for the reply is a request like any other.
+    // A complete request is handled even if its sender does not wait for the reply.
     for _ in 0..100 {
         server.connect().send(text).unwrap();
     }
@@ -236,7 +236,7 @@ fn noise_is_refused_d4() {
 #[test]
 fn thousands_of_requests_before_the_first_read_are_all_answered_d1() {
     if !is_paceline() {
-        // ovsdb-server stops reading while a reply waits to be read, so both sides wait.
+        // ovsdb-server stops reading while a reply is unread, so both sides would wait.
         return;
     }
     let server = start();
@@ -281,7 +281,7 @@ fn replies_that_nobody_reads_do_not_fill_memory_d1() {
 #[test]
 fn a_monitor_that_never_reads_is_cut_and_others_go_on_d1() {
     if !is_paceline() {
-        // ovsdb-server merges the updates that wait instead.
+        // ovsdb-server merges the waiting updates instead.
         return;
     }
     let server = start();
@@ -292,7 +292,7 @@ fn a_monitor_that_never_reads_is_cut_and_others_go_on_d1() {
     reader.call("monitor", &monitor).unwrap();
     let changes = 48;
     let reading = thread::spawn(move || {
-        // A client that is a little behind may get several changes in one update.
+        // A client that lags a little may get several changes in one update.
         let mut seen = 0;
         while seen < changes {
             let update = reader.message().unwrap();
@@ -311,7 +311,7 @@ fn a_monitor_that_never_reads_is_cut_and_others_go_on_d1() {
     let mut reader = reading.join().unwrap();
     // The rows themselves are 48 MiB of it.
     assert!(peak <= RESIDENT_BYTES_MAX, "the server took {peak} bytes");
-    // What was sent before the cut may still be read; then comes the end.
+    // Data that was sent before the disconnect may still be read; then the stream ends.
     while mute.frame().unwrap() != Frame::Closed {}
     assert_eq!(reader.call("echo", &json!([1])).unwrap(), json!([1]));
     assert_serves(&server);
@@ -329,7 +329,7 @@ fn waiting_transactions_of_one_connection_are_bounded() {
     for id in 0..=100 {
         client.request_as(&json!(id), "transact", &wait.to_string()).unwrap();
     }
-    // All of them wait but the last, which is refused at once.
+    // All of them wait except the last one, which is refused at once.
     let refused = client.message().unwrap();
     assert_eq!(refused["id"], 100);
     assert_eq!(refused["result"][0]["error"], "resources exhausted", "{refused}");
@@ -345,7 +345,7 @@ fn locks_of_one_connection_are_bounded_by_its_memory() {
     let server = start();
     let mut greedy = server.connect();
     greedy.stream().set_write_timeout(Some(Duration::from_secs(30))).unwrap();
-    // The longest names there are: 255 bytes and as much for bookkeeping, in 16 MiB.
+    // The longest possible names: 255 bytes and as much for bookkeeping, in 16 MiB.
     let (mut owned, mut refused) = (0, None);
     for batch in 0..80 {
         for number in 0..500 {
@@ -363,7 +363,7 @@ fn locks_of_one_connection_are_bounded_by_its_memory() {
     assert_eq!(refused, Some(json!("resources exhausted")));
     assert!((32_000..34_000).contains(&owned), "{owned}");
     assert_serves(&server);
-    // The budget is the connection's own.
+    // The budget belongs to the connection.
     let mut other = server.connect();
     assert_eq!(other.call("lock", &json!(["mine"])).unwrap(), json!({"locked": true}));
 }
@@ -385,7 +385,7 @@ fn ten_thousand_idle_connections_leave_others_alone_d1() {
     let before = server.resident_bytes();
     let path = server.socket();
     let idle: Vec<_> = (0..IDLE).map(|_| UnixStream::connect(&path).unwrap()).collect();
-    // The newest connection being served shows that all are accepted.
+    // If the newest connection is served, all are accepted.
     let mut newest = Client::connect(&path).unwrap();
     assert_eq!(newest.call("echo", &json!([])).unwrap(), json!([]));
 

@@ -1,5 +1,5 @@
-//! C4: a command of `paceline permit` runs only once the daemon knows its process. Else the next run of the daemon would
-//! not wait for it, if both the command line and the daemon are killed.
+//! C4: a command of `paceline permit` runs only after the daemon knows its process. Otherwise, if both the command
+//! line and the daemon are killed, the next run of the daemon would not wait for the command.
 
 use paceline_tests::server::paceline_binary;
 use paceline_tests::{Daemon, Launch, Scratch};
@@ -9,13 +9,13 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-/// What is told of the request that names a process: it has come, and is passed on when told.
+/// Reports the arrival of the request that names a process, and forwards the request on demand.
 struct Between {
     has_come: Receiver<()>,
     pass: Sender<()>,
 }
 
-/// Stands at `socket` before the daemon's own, and holds back the request that names a process.
+/// Listens at `socket` in front of the daemon's own socket, and holds back the request that names a process.
 fn between(socket: &Path, daemon: &Daemon) -> Between {
     let listener = UnixListener::bind(socket).unwrap();
     let own = daemon.data().join("api.sock");
@@ -44,7 +44,7 @@ fn between(socket: &Path, daemon: &Daemon) -> Between {
     Between { has_come, pass }
 }
 
-/// A command that leaves a mark, and says when it and all that it started are over.
+/// A command that creates a file; its output ends when it and all its children have exited.
 fn start(data: &Path, mark: &Path) -> Child {
     let script = format!("touch '{}'; exit 7", mark.display());
     let mut command = Command::new(paceline_binary());
@@ -60,7 +60,7 @@ fn a_command_begins_when_its_process_is_known_c4() {
     std::fs::create_dir(&data).unwrap();
     let between = between(&data.join("api.sock"), &daemon);
     let mark = scratch.join("mark");
-    // It is killed before the daemon hears of the command, which then never runs.
+    // It is killed before the daemon gets the request, so the command never runs.
     let mut killed = start(&data, &mark);
     between.has_come.recv().unwrap();
     killed.kill().unwrap();

@@ -1,15 +1,15 @@
 //! Every setting of the catalogue through every door: set by the API and by the command line, read by both and over
-//! OVSDB, exported, compared with what is there, and found on the reference page and in the help.
+//! OVSDB, exported, compared with the current configuration, and found on the reference page and in the help.
 
 use paceline_catalogue::{Default, Holds, KINDS, Kind, Setting, Shape};
 use paceline_tests::server::paceline_binary;
 use paceline_tests::{Api, Client, Daemon, Launch, Scratch, tool};
 use serde_json::{Map, Value, json};
 
-/// A setting with its path: `max_len` in `queue`.
+/// A setting with its enclosing table: `max_len` in `queue`.
 type Leaf = (Option<&'static Setting>, &'static Setting);
 
-/// What is not a table of others, with the table that it is in.
+/// Settings that are not tables, each with the table that contains it.
 fn leaves(kind: &'static Kind) -> Vec<Leaf> {
     let of = |setting: &'static Setting| {
         let own = (!matches!(setting.holds, Holds::Table(_))).then_some((None, setting));
@@ -42,14 +42,14 @@ fn put(body: &mut Map<String, Value>, path: &str, value: Value) {
     }
 }
 
-/// What an object of the kind cannot be without.
+/// The required settings of an object of this kind.
 fn bare(kind: &'static Kind) -> Map<String, Value> {
     let needed = kind.settings.iter().filter(|one| one.default == Default::Required);
     let needed = needed.filter(|one| one.name != kind.id);
     needed.map(|one| (one.name.to_owned(), example(one))).collect()
 }
 
-/// Where the object of the walk is, and its key in the database.
+/// The path of the tested object, and its key in the database.
 fn place(kind: &Kind) -> (String, Value) {
     let list = format!("/v1/{}", kind.plural);
     match (kind.table, kind.id) {
@@ -81,14 +81,14 @@ impl Walk {
         Self { scratch, _daemon: daemon, api, ovsdb, page }
     }
 
-    /// The row of the walk's object.
+    /// The row of the tested object.
     fn row(&mut self, kind: &Kind) -> Value {
         let select = json!({ "op": "select", "table": kind.table, "where": place(kind).1 });
         let answer = self.ovsdb.call("transact", &json!(["Paceline", select])).unwrap();
         answer[0]["rows"][0].clone()
     }
 
-    /// What the command line prints.
+    /// The output of the command line.
     fn paceline(&self, words: &[&str]) -> Result<String, String> {
         let data = self.scratch.join("data");
         let reach = ["--data", data.to_str().unwrap()];
@@ -140,16 +140,16 @@ impl Walk {
         }
     }
 
-    /// That the file has it, means the same, and that the page describes it.
+    /// Checks that the exported file contains the setting and means the same, and that the page describes it.
     fn written(&mut self, kind: &Kind, leaf: Leaf, at: &str) {
         let (_, setting) = leaf;
         let exported = self.export();
-        // Whether a new object is kept is said of those that are not.
+        // Only objects that are not persistent are marked in the file.
         let is_written = setting.is_in_file() && setting.is_shown && setting.name != "persistent";
         let key = format!("{} = ", setting.name);
         assert!(!is_written || exported.contains(&key), "{at}: {exported}");
         let applied = self.apply(&exported);
-        // Applying also saves the rules that run, and warns of what is doubtful.
+        // Applying also saves the running rules, and warns about doubtful settings.
         let is_same = |edit: &Value| {
             let is_saved = edit["kind"] == "saved-rule" || edit["op"] == "warning";
             let members = edit["members"].as_array();
@@ -171,10 +171,10 @@ impl Walk {
     }
 }
 
-/// The flags that give a setting this value.
+/// The flags that set this value.
 fn flags(path: &str, setting: &Setting, value: &Value) -> Vec<String> {
     let name = match path {
-        // At every command, --log says how much is logged.
+        // On every command, `--log` sets the log level.
         "log" => "--log-matches".to_owned(),
         path => format!("--{}", path.replace(['.', '_'], "-")),
     };
@@ -210,7 +210,7 @@ fn at_path(kind: &'static Kind, path: &str) -> &'static Setting {
     outer.inner().iter().find(|setting| setting.name == inner).unwrap_or(outer)
 }
 
-/// How the command line makes the object of the walk, and how it changes it.
+/// The verbs of the command line that create and change the tested object.
 fn verbs(kind: &Kind) -> (Vec<&'static str>, Vec<&'static str>) {
     match (kind.table, kind.plural) {
         (_, plural) if kind.id.is_empty() => (vec![], vec![plural, "set"]),
@@ -232,7 +232,7 @@ impl Walk {
         self.paceline(&words).unwrap_or_else(|error| panic!("{at}: {words:?}: {error}"))
     }
 
-    /// The object of the walk as the command line lists it.
+    /// The tested object as the command line lists it.
     fn listed(&self, kind: &Kind) -> Value {
         let shown = parsed(&self.paceline(&[kind.plural, "--json"]).unwrap());
         let Value::Array(list) = shown else { return shown };
@@ -274,7 +274,7 @@ impl Walk {
     }
 }
 
-/// Settings that the walks set: saved rules are only read, and tokens are secrets that are made once.
+/// Settings that the test sets. Saved rules are read-only, and tokens are secrets that are created once.
 fn walked() -> Vec<(&'static Kind, Leaf)> {
     let kinds = KINDS.into_iter().filter(|kind| !["Saved_Rule", "Token"].contains(&kind.table));
     let all: Vec<(&Kind, Leaf)> = kinds

@@ -1,6 +1,6 @@
 //! Open vSwitch's own clients: `ovsdb-client`, `ovs-vsctl` and the Python IDL.
 //!
-//! Run against Paceline, or against `ovsdb-server` with `SERVER=ovsdb-server`.
+//! Runs against Paceline, or against `ovsdb-server` with `SERVER=ovsdb-server`.
 
 use std::fs;
 use std::path::Path;
@@ -25,7 +25,7 @@ fn start() -> Server {
     Server::with_schemas(Kind::under_test(), &[SCHEMA])
 }
 
-/// Runs `ovsdb-client COMMAND SERVER ARGS...` and gives its output.
+/// Runs `ovsdb-client COMMAND SERVER ARGS...` and returns its output.
 fn client(server: &Server, command: &str, args: &[&str]) -> Result<String, String> {
     let remote = server.remote();
     let mut all = vec!["--timeout=10", "--format=csv", "-voff", command, &remote];
@@ -96,7 +96,7 @@ fn ovsdb_client_dumps() {
     assert!(output.contains("Other table") && output.contains("T table"), "{output}");
 }
 
-/// A client that is given no name looks for the only database besides `_Server`.
+/// A client without a database name looks for the only database besides `_Server`.
 #[test]
 fn ovsdb_client_finds_the_only_database() {
     let server = start();
@@ -106,7 +106,7 @@ fn ovsdb_client_finds_the_only_database() {
     assert_eq!(client(&server, "get-schema-version", &[]).unwrap(), "1.2.3\n");
 }
 
-/// Databases that clients find when they look for them in `_Server`, and by `list_dbs`.
+/// The databases that clients find in `_Server`, and by `list_dbs`.
 fn listed(daemon: &Daemon) -> (Vec<String>, Vec<String>) {
     let names = |rows: &Value| {
         let mut names: Vec<String> =
@@ -121,8 +121,8 @@ fn listed(daemon: &Daemon) -> (Vec<String>, Vec<String>) {
     (names(&client.call("list_dbs", &json!([])).unwrap()), names(&found.collect()))
 }
 
-/// The daemon's own database is listed where it is alone, and where `--list-own` asks for it; it is reached by its
-/// name in any case.
+/// The daemon's own database is listed if it is the only one, or with `--list-own`. It can always be used by its
+/// name.
 #[test]
 fn the_own_database_is_listed_where_it_is_alone_or_asked_for() {
     let scratch = Scratch::new();
@@ -177,8 +177,7 @@ fn ovsdb_client_monitors() {
         }
         let monitor = Running::start("ovsdb-client", &args);
         let next = || loop {
-            // Each group of changes has a heading of its own, and the third form names its
-            // position between them.
+            // Each group of changes has its own heading, and the third form prints its position between them.
             let line = monitor.line();
             if line.ends_with(|c: char| c.is_ascii_alphabetic()) && line.contains(",") {
                 let fields: Vec<_> = line.split(',').map(str::to_owned).collect();
@@ -221,7 +220,7 @@ fn ovsdb_client_locks_and_steals() {
     let thief = lock("steal");
     assert_eq!(thief.line(), r#"{"locked":true}"#);
     assert_eq!([owner.line(), owner.line()], ["stolen", r#"["l"]"#]);
-    // The end of the thief gives the lock back to the one it was stolen from.
+    // When the thief disconnects, the lock returns to the session that it was stolen from.
     drop(thief);
     assert_eq!([owner.line(), owner.line()], ["locked", r#"["l"]"#]);
     drop(owner);
@@ -305,7 +304,7 @@ fn ovs_vsctl_manages_bridges_and_ports() {
         assert!(*expected == "*" || output == *expected, "{args:?} gave {output}");
     }
     assert!(vsctl(&["add-br", "br1"]).unwrap_err().contains("br1"));
-    // All of the bridge is gone, and what is left survives.
+    // The whole bridge is deleted, and the rest survives.
     let rows = vsctl(&["--columns=name", "--format=csv", "--data=bare", "list", "interface"]);
     assert_eq!(sorted(&rows.unwrap()), ["br1", "name", "p0"]);
     server.restart().unwrap();

@@ -1,4 +1,4 @@
-//! The command line against the daemon, as people use it: verbs, flags, what it shows while it waits, and what it says.
+//! The command line against the daemon, as users run it: verbs, flags, the display while it waits, and its messages.
 
 use paceline_tests::server::paceline_binary;
 use paceline_tests::{Daemon, Launch, Scratch};
@@ -6,27 +6,27 @@ use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, ChildStdin, Command, Stdio};
 
-/// How a command ended, and what it wrote.
-struct Said {
-    code: Option<i32>,
-    out: String,
-    err: String,
+/// The exit code and output of a command.
+pub(crate) struct Said {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
 }
 
 impl Said {
     #[track_caller]
-    fn expect(self, code: i32) -> Self {
+    pub(crate) fn expect(self, code: i32) -> Self {
         assert_eq!(self.code, Some(code), "{}{}", self.out, self.err);
         self
     }
 
     #[track_caller]
-    fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.out).expect(&self.out)
     }
 }
 
-fn command(arguments: &[&str]) -> Command {
+pub(crate) fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(paceline_binary());
     command.args(arguments).stdin(Stdio::null());
     for name in ["PACELINE_DATA", "PACELINE_API", "PACELINE_TOKEN", "PACELINE_WITHIN", "COLUMNS"] {
@@ -35,23 +35,23 @@ fn command(arguments: &[&str]) -> Command {
     command
 }
 
-fn said(command: &mut Command) -> Said {
+pub(crate) fn said(command: &mut Command) -> Said {
     let output = command.output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     Said { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
 }
 
-/// Runs a command that asks this daemon.
-fn paceline(daemon: &Daemon, arguments: &[&str]) -> Said {
+/// Runs a command against this daemon.
+pub(crate) fn paceline(daemon: &Daemon, arguments: &[&str]) -> Said {
     said(command(arguments).env("PACELINE_DATA", daemon.data()))
 }
 
-fn start(scratch: &Scratch) -> Daemon {
+pub(crate) fn start(scratch: &Scratch) -> Daemon {
     Launch::new(scratch).start().unwrap()
 }
 
 /// Holds a permit until its input ends.
-fn hold(daemon: &Daemon, arguments: &[&str]) -> (Child, ChildStdin) {
+pub(crate) fn hold(daemon: &Daemon, arguments: &[&str]) -> (Child, ChildStdin) {
     let mut command = command(arguments);
     command.args(["--", "sh", "-c", "echo holds; exec cat"]).env("PACELINE_DATA", daemon.data());
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -62,7 +62,7 @@ fn hold(daemon: &Daemon, arguments: &[&str]) -> (Child, ChildStdin) {
     (child, stdin)
 }
 
-fn let_go((mut child, stdin): (Child, ChildStdin)) {
+pub(crate) fn let_go((mut child, stdin): (Child, ChildStdin)) {
     drop(stdin);
     assert!(child.wait().unwrap().success());
 }
@@ -91,7 +91,7 @@ fn common_options_stand_before_and_after_the_command() {
             assert_eq!(told["error"], "not_found", "{words:?}");
         }
     }
-    // The daemon itself is a command, too.
+    // The daemon itself is also a command.
     let other = scratch.path().join("other");
     let words = ["--data", other.to_str().unwrap(), "serve", "--api", "none"];
     let mut child = command(&words).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
@@ -102,7 +102,7 @@ fn common_options_stand_before_and_after_the_command() {
     assert!(line.contains(other.to_str().unwrap()), "{line}");
 }
 
-/// Every setting of these objects is given by a flag, and read back.
+/// Every setting of these objects is set by a flag, and read back.
 #[test]
 fn objects_are_made_changed_and_deleted_with_flags() {
     let scratch = Scratch::new();
@@ -259,8 +259,8 @@ fn rules_that_are_overwritten_or_come_back_are_told() {
     assert!(rules(&["save"]).contains("so was the saved one"));
 }
 
-/// A terminal that a command runs in; `script` of util-linux makes one.
-fn in_terminal(daemon: &Daemon, line: &str) -> Child {
+/// Runs a command in a terminal, which `script` of util-linux creates.
+pub(crate) fn in_terminal(daemon: &Daemon, line: &str) -> Child {
     let program = paceline_binary();
     Command::new("script")
         .args(["-qefc", &format!("exec '{}' {line}", program.display()), "/dev/null"])
@@ -272,8 +272,8 @@ fn in_terminal(daemon: &Daemon, line: &str) -> Child {
         .expect("script of util-linux can be run")
 }
 
-/// Reads what the terminal shows until it has shown all of `parts`.
-fn shown(terminal: &mut Child, parts: &[&str]) -> String {
+/// Reads the terminal's output until it has shown all of `parts`.
+pub(crate) fn shown(terminal: &mut Child, parts: &[&str]) -> String {
     let mut text = String::new();
     let stdout = terminal.stdout.as_mut().unwrap();
     while !parts.iter().all(|part| text.contains(part)) {
@@ -299,7 +299,7 @@ fn a_terminal_shows_what_is_waited_for_and_behind_whom() {
     let mut terminal = in_terminal(&daemon, "permit --claim tank -- echo granted");
     let text = shown(&mut terminal, &["waiting ", "for resource \"tank\"", &behind, "waiting 1s"]);
     assert!(!text.contains('\n'), "it is one line: {text:?}");
-    // Others see the same by name.
+    // Other commands show the same name.
     let ps = paceline(&daemon, &["ps"]).expect(0).out;
     let name = format!("{user}: sh -c echo holds; exec cat (");
     assert!(ps.lines().any(|line| line.contains("waiting") && line.contains(&name)), "{ps}");
@@ -333,7 +333,7 @@ fn nothing_is_drawn_where_there_is_no_terminal() {
     let_go(holder);
 }
 
-/// The inner command would wait for what the outer one gives back only after it.
+/// The inner command would wait for a permit that the outer one releases only after it.
 #[test]
 fn a_permit_inside_a_permit_that_blocks_it_is_refused_at_once() {
     let scratch = Scratch::new();
@@ -358,19 +358,19 @@ fn a_permit_inside_a_permit_that_blocks_it_is_refused_at_once() {
     }
     inside(&disk, &["permit", "--claim", "other"]).expect(0);
     inside(&["permit", "--claim", "disk:shared"], &["permit", "--claim", "disk:shared"]).expect(0);
-    // However deep, and through a lock.
+    // At any depth, and through a lock.
     let deep = ["permit", "--claim", "disk", "--", program, "permit", "--claim", "other"];
     inside(&deep, &["permit", "--claim", "tank"]).expect(3);
     let locked = ["permit", "--claim", "disk", "--", program, "lock", "l"];
     inside(&locked, &["permit", "--require-lock", "l", "--claim", "tank"]).expect(3);
     let under = ["lock", "l", "--", program, "permit", "--require-lock", "l", "--claim", "disk"];
     inside(&under, &["permit", "--claim", "tank"]).expect(3);
-    // Two beside each other wait for each other as ever.
+    // Two commands beside each other wait for each other as usual.
     let both = format!(
         "'{program}' permit --claim disk -- true & '{program}' permit --claim disk -- true; wait $!"
     );
     paceline(&daemon, &["permit", "--claim", "other", "--", "sh", "-c", &both]).expect(0);
-    // What was inherited from a permit that has ended is no obstacle.
+    // A reference to a permit that has ended does not block a command that inherited it.
     let holder = hold(&daemon, &disk);
     let mut late = command(&["permit", "--claim", "disk", "--max-wait", "0s", "--", "true"]);
     let place =
@@ -445,7 +445,7 @@ fn a_refused_permission_names_the_role_that_would_do() {
     }
 }
 
-/// The requests of a list that wait, each with how many are ahead of it.
+/// The waiting requests of a list, each with the number of requests ahead of it.
 fn ahead(daemon: &Daemon) -> Vec<u64> {
     let list = paceline(daemon, &["ps", "--json"]).expect(0).json();
     let waiting = list.as_array().unwrap().iter().filter(|one| one["state"] == "waiting");
@@ -537,7 +537,7 @@ fn a_waiting_request_is_cancelled_with_a_reason() {
     waiter.stderr.take().unwrap().read_to_string(&mut told).unwrap();
     assert_eq!(waiter.wait().unwrap().code(), Some(3), "{told}");
     assert!(told.contains("maintenance at 5"), "{told}");
-    // It is gone, and what runs is not cancelled.
+    // The request is gone, and a running request is not cancelled.
     paceline(&daemon, &words).expect(4);
     let running = paceline(&daemon, &["ps", "--json"]).expect(0).json()[0]["request"].to_string();
     paceline(&daemon, &["cancel", &running]).expect(1);

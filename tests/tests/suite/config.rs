@@ -1,4 +1,4 @@
-//! TOML files at the command line: checked, applied at start and on SIGHUP.
+//! TOML files on the command line: checked, applied at start and on SIGHUP.
 
 use paceline_tests::server::paceline_binary;
 use paceline_tests::{Client, Launch, Scratch, until};
@@ -61,21 +61,21 @@ fn a_file_is_applied_at_start_and_again_on_sighup() {
     daemon.log_line(&["applied the configuration", "changes=1"]).unwrap();
     assert_eq!(pools(&mut client), [("batch".to_owned(), 3), ("hand".to_owned(), 1)]);
 
-    // What is wrong is told with its place, and what was there stays.
+    // An error is reported with its place, and the previous configuration stays.
     written(&scratch, &GOOD.replace("max = 8", "max = \"many\""));
     daemon.signal(Signal::HUP);
     daemon.log_line(&["the configuration is unchanged"]).unwrap();
     daemon.log_line(&["paceline.toml:5:19: `threads.max`"]).unwrap();
     assert_eq!(pools(&mut client), [("batch".to_owned(), 3), ("hand".to_owned(), 1)]);
 
-    // An empty file is what a program leaves that failed to write it.
+    // A program that failed to write a file leaves an empty one.
     for empty in ["", " \n\n"] {
         written(&scratch, empty);
         daemon.signal(Signal::HUP);
         daemon.log_line(&["paceline.toml: there is nothing in it"]).unwrap();
         assert_eq!(pools(&mut client), [("batch".to_owned(), 3), ("hand".to_owned(), 1)]);
     }
-    // Only what an earlier file made is pruned.
+    // Only objects that an earlier file created are pruned.
     written(&scratch, "# nothing");
     daemon.signal(Signal::HUP);
     daemon.log_line(&["applied the configuration", "changes=3"]).unwrap();
@@ -104,7 +104,7 @@ fn check_tells_every_place_and_the_exit_code_says_so() {
     let (code, told) = check(&written(&scratch, &format!("{GOOD}{overlap}")));
     assert_eq!(code, 1);
     assert!(told.contains("paceline.toml:14:1: `priority`: priorities -5 to 5"), "{told}");
-    // An expression is looked at only when the keys are right, and that is said.
+    // Expressions are checked only if the keys are valid, and the output says so.
     let (code, told) = check(&written(&scratch, "[[rule]]\nwhen = '((('\nrejct = true\n"));
     assert_eq!((code, told.lines().count()), (1, 3), "{told}");
     assert!(
@@ -114,13 +114,16 @@ fn check_tells_every_place_and_the_exit_code_says_so() {
     let (code, told) = check(&written(&scratch, "[[rule]]\nwhen = '((('\nreject = true\n"));
     assert!(code == 1 && !told.contains("the rest is checked"), "{told}");
     let (code, told) = check(&written(&scratch, "[[rule]]\nmatch.usr = 'x'\nreject = true\n"));
-    assert!(code == 0 && told.contains("warning: line 2: rule 10 matches `usr`"), "{told}");
+    assert!(
+        code == 0 && told.contains("paceline.toml:2:1: warning: rule 10 matches `usr`"),
+        "{told}"
+    );
     let (code, told) = check(&scratch.path().join("nowhere.toml"));
     assert_eq!(code, 1);
     assert!(told.contains("nowhere.toml: No such file"), "{told}");
 }
 
-/// Settings that let nothing through or do nothing are told with what follows; `--strict` fails on them.
+/// Settings that admit nothing or have no effect are reported with their consequence; `--strict` fails on them.
 #[test]
 fn check_warns_of_what_is_hardly_meant_and_strict_fails() {
     let scratch = Scratch::new();
@@ -131,27 +134,31 @@ fn check_warns_of_what_is_hardly_meant_and_strict_fails() {
         (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
     };
     assert_eq!(check(GOOD, &["--strict"]), (0, String::new()));
-    for (text, line, says) in [
-        ("[[pool]]\nname = 'p'\npriority = [0, 0]\n", 3, "no request reaches it"),
-        ("[[pool]]\nname = 'p'\npriority = [1, 2]\nthreads.max = 0\n", 4, "none of them runs"),
+    for (text, place, says) in [
+        ("[[pool]]\nname = 'p'\npriority = [0, 0]\n", "3:1", "no request reaches it"),
+        ("[[pool]]\nname = 'p'\npriority = [1, 2]\nthreads.max = 0\n", "4:9", "none of them runs"),
         (
             "[[checkpoint]]\nname = 'c'\nat = 'pool default'\nconcurrency = 0\n",
-            4,
+            "4:1",
             "no request passes",
         ),
-        ("[[checkpoint]]\nname = 'c'\nat = 'pool default'\n", 1, "limits nothing"),
-        ("[[checkpoint]]\nname = 'c'\nat = 'backend db'\nrate = '1/s'\n", 3, "there is no backend"),
-        ("[[rule]]\nwhen = 'int(user) > 5'\nreject = true\n", 2, "the request is not rejected"),
+        ("[[checkpoint]]\nname = 'c'\nat = 'pool default'\n", "1:1", "limits nothing"),
+        (
+            "[[checkpoint]]\nname = 'c'\nat = 'backend db'\nrate = '1/s'\n",
+            "3:1",
+            "there is no backend",
+        ),
+        ("[[rule]]\nwhen = 'int(user) > 5'\nreject = true\n", "2:1", "the request is not rejected"),
     ] {
         let (code, told) = check(text, &[]);
-        let place = format!("paceline.toml: warning: line {line}: ");
+        let place = format!("paceline.toml:{place}: warning: ");
         assert!(code == 0 && told.contains(&place) && told.contains(says), "{text}\n{told}");
         let (code, told) = check(text, &["--strict"]);
         assert!(code == 1 && told.contains("1 warning, which --strict does not allow"), "{told}");
     }
 }
 
-/// Files are looked for beside the configuration, wherever the command runs; what is not there is told.
+/// Files are searched beside the configuration, wherever the command runs; missing files are reported.
 #[test]
 fn check_knows_frontends_and_backends_and_the_files_they_name() {
     let check = |file: &Path| {
@@ -168,8 +175,10 @@ fn check_knows_frontends_and_backends_and_the_files_they_name() {
                 errors = { 503 = 'busy.html' }\n\
                 [[backend]]\nname = 'app'\nservers = [\n  { address = '127.0.0.1:1' },\n]\n";
     let (code, told) = check(&written(&scratch, text));
-    let expected =
-        format!("warning: line 5: {}: No such", scratch.path().join("busy.html").display());
+    let expected = format!(
+        "paceline.toml:5:18: warning: {}: No such",
+        scratch.path().join("busy.html").display()
+    );
     assert!(code == 0 && told.contains(&expected), "{told}");
     let _ = scratch.write("busy.html", "busy");
     assert_eq!(check(&written(&scratch, text)), (0, String::new()));
@@ -178,8 +187,8 @@ fn check_knows_frontends_and_backends_and_the_files_they_name() {
     assert!(told.contains("paceline.toml:9:5: unknown key `adress`"), "{told}");
 }
 
-/// A backend goes with all of its servers, whoever made them; a frontend that was made by hand and uses it
-/// is in the way, and is named with what to do.
+/// A backend is deleted with all of its servers, however they were created. If a manually created frontend uses the
+/// backend, the error names the frontend and the remedy.
 #[test]
 fn a_backend_of_a_file_goes_with_the_servers_that_were_made_by_hand() {
     let backend =
@@ -210,8 +219,8 @@ fn a_backend_of_a_file_goes_with_the_servers_that_were_made_by_hand() {
     assert_eq!(left[0]["rows"], json!([]));
 }
 
-/// SIGHUP and SIGUSR1 are carried out when the daemon is ready if they come while it starts. The start is held up by a
-/// pipe for a configuration.
+/// SIGHUP and SIGUSR1 that arrive during the start are handled when the daemon is ready. A named pipe as
+/// configuration delays the start.
 #[test]
 fn a_signal_that_comes_while_the_daemon_starts_does_not_end_it() {
     let scratch = Scratch::new();
@@ -241,7 +250,7 @@ fn a_signal_that_comes_while_the_daemon_starts_does_not_end_it() {
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
     assert!(line.starts_with("paceline ready"), "{line}");
-    // It is read again because of the signal.
+    // The signal makes the daemon read it again.
     std::fs::write(&pipe, GOOD).unwrap();
     kill_process(pid, Signal::TERM).unwrap();
     assert!(child.wait().unwrap().success());

@@ -1,8 +1,8 @@
-//! Crashes, failing disks and damaged files, seen by clients of the daemon. Proves promises J1 to
-//! J6, J8 and L2 from outside.
+//! Crashes, failing disks and damaged files, as clients of the daemon see them. Tests promises J1 to J6, J8 and L2
+//! from outside.
 //!
-//! Every test plays the writers of `ledger.rs`, which know afterwards what must be there. Run
-//! against Paceline alone: the faults are its own.
+//! Every test uses the writers of `ledger.rs`, which know afterwards what must be there. Runs only against Paceline,
+//! because the faults are injected into it.
 
 mod damage;
 mod faults;

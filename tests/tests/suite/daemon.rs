@@ -1,6 +1,5 @@
-//! The whole daemon from outside, over real sockets: rates, holders that die, edits under load, one
-//! object through every door, and bad input. What is promised is measured by the
-//! daemon's own clock and events, never by ours.
+//! The whole daemon from outside, over real sockets: rates, holders that die, edits under load, one object through
+//! every door, and bad input. Promises are measured by the daemon's own clock and events, never by the test's clock.
 
 mod bad_bodies;
 mod doors;

@@ -1,4 +1,4 @@
-//! The demo: it shows decisions of every kind, ends however it is told to, and leaves nothing behind.
+//! The demo: it shows decisions of every kind, ends on every signal and option, and leaves nothing behind.
 
 use paceline_tests::Scratch;
 use paceline_tests::server::paceline_binary;
@@ -20,7 +20,7 @@ fn left_behind(scratch: &Scratch) -> usize {
     std::fs::read_dir(scratch.path()).unwrap().count()
 }
 
-/// A demo that has shown something.
+/// A demo that has already printed something.
 fn running(scratch: &Scratch) -> (Child, BufReader<std::process::ChildStdout>) {
     let mut child = demo(scratch, &["--for", "10m"]).spawn().unwrap();
     let mut stdout = BufReader::new(child.stdout.take().unwrap());
@@ -82,7 +82,7 @@ fn signals_end_it_and_nothing_is_left_behind() {
     }
 }
 
-/// Something that takes no more bytes, and who could read them.
+/// A socket that takes no more bytes, and its reader.
 fn full() -> (OwnedFd, UnixStream) {
     let (mut full, reader) = UnixStream::pair().unwrap();
     full.set_nonblocking(true).unwrap();
@@ -98,7 +98,7 @@ fn signals_end_it_also_when_its_output_is_stuck() {
         let scratch = Scratch::new();
         let (full, _reader) = full();
         let mut child = demo(&scratch, &["--for", "10m"]).stdout(full).spawn().unwrap();
-        // The listeners are there before the directory is.
+        // The listeners are opened before the directory exists.
         while left_behind(&scratch) == 0 {
             std::thread::yield_now();
         }
@@ -117,7 +117,7 @@ fn it_ends_when_nobody_reads_any_more() {
     assert_eq!(left_behind(&scratch), 0);
 }
 
-/// On a terminal, which `script` makes: frames on a page of their own, and the terminal as it was.
+/// In a terminal, which `script` creates: it draws frames on a separate page and restores the terminal.
 #[test]
 fn on_a_terminal_it_draws_frames_and_puts_the_terminal_back() {
     let script = Path::new("/usr/bin/script");

@@ -1,5 +1,4 @@
-//! What was edited since a file was applied does not cost an object of the file, and does not keep the daemon from
-//! its next start.
+//! Edits since a file was applied do not delete an object of the file, and do not prevent the daemon's next start.
 
 use paceline_tests::server::paceline_binary;
 use paceline_tests::{Client, Daemon, Launch, Scratch, until};
@@ -15,7 +14,7 @@ fn run(daemon: &Daemon, words: &[&str]) -> (i32, String) {
     (output.status.code().unwrap(), String::from_utf8(text).unwrap())
 }
 
-/// A daemon whose OVSDB clients are operators, and that is given `file`.
+/// A daemon whose OVSDB clients are operators, with the configuration `file`.
 fn launch(scratch: &Scratch, file: &Path) -> Launch {
     Launch::new(scratch)
         .option("--ovsdb", "ptcp:0:127.0.0.1")
@@ -23,7 +22,7 @@ fn launch(scratch: &Scratch, file: &Path) -> Launch {
         .option("--config", file)
 }
 
-/// Does these operations as an operator; answers the first error.
+/// Performs these operations as an operator; returns the first error.
 fn operate(daemon: &Daemon, operations: &[Value]) -> Option<String> {
     let mut client = Client::connect_tcp(daemon.port("ptcp")).unwrap();
     let parameters = [&[json!("Paceline")], operations].concat();
@@ -53,7 +52,7 @@ const ALL: &str = "resource = [{ name = 'adm' }, { name = 'kid', parents = ['adm
     backend = [{ name = 'app', servers = [{ address = '127.0.0.1:9' }] }]\n\
     frontend = [{ name = 'web', listen = '127.0.0.1:0', backend = 'app' }]\n";
 
-/// An operator may not delete what is persistent, and so not by renaming it and waiting for a reload.
+/// An operator may not delete a persistent object, not even by renaming it and waiting for a reload.
 #[test]
 fn an_object_of_a_file_that_was_renamed_survives_a_reload_and_a_restart() {
     let scratch = Scratch::new();
@@ -83,7 +82,7 @@ fn an_object_of_a_file_that_was_renamed_survives_a_reload_and_a_restart() {
 
     let daemon = launch.start().unwrap();
     are_there(&daemon);
-    // What changes in the file changes the renamed object.
+    // A change in the file changes the renamed object.
     let _ = scratch.write("web.toml", ALL.replace("concurrency = 3", "concurrency = 4"));
     daemon.signal(Signal::HUP);
     daemon.log_line(&["applied the configuration", "changes=1", "drift=4"]).unwrap();
@@ -100,7 +99,8 @@ const POOLS: &str = "pool = [{ name = 'tmp', priority = [5, 6], persistent = fal
                      { name = 'pp', priority = [1, 2] }]";
 const MORE: &str = "pool = [{ name = 'a', priority = [5, 6] }]";
 
-/// A start does what SIGHUP does: it goes on with what the database says, and says so until files can be applied.
+/// A start does what SIGHUP does: it continues with the content of the database, and reports this until the files can
+/// be applied.
 #[test]
 fn edits_that_are_valid_while_the_daemon_runs_do_not_keep_it_from_its_next_start() {
     let pool = |name, low, high| {
@@ -114,7 +114,7 @@ fn edits_that_are_valid_while_the_daemon_runs_do_not_keep_it_from_its_next_start
         json!({ "op": "update", "table": "Server", "where": [], "row": { "backend": "app2" } }),
         update("Frontend", "web", &json!({ "backend": "app2" })),
     ];
-    // What the file says, the edits, what it says at the next start, and whether that can be applied.
+    // The content of the file, the edits, its content at the next start, and whether that can be applied.
     let cases = [
         (POOLS, vec![pool("tmp", 7, 8), pool("pp", 1, 6)], POOLS, false),
         (MORE, vec![pool("a", 5, 9)], &with_more, false),
@@ -139,7 +139,7 @@ fn edits_that_are_valid_while_the_daemon_runs_do_not_keep_it_from_its_next_start
         let metrics = daemon.api().get("/metrics").text;
         let metric = format!("\npaceline_reload_success {}\n", u8::from(fits));
         assert!(metrics.contains(&metric), "{metrics}");
-        // What the database says is served.
+        // The daemon uses the content of the database.
         assert_eq!(names(&daemon, "pools").is_empty(), before == backend);
         let _ = scratch.write("web.toml", "# nothing");
         daemon.signal(Signal::HUP);
@@ -170,7 +170,7 @@ fn a_transient_frontend_whose_port_another_one_took_does_not_keep_the_daemon_fro
     assert!(names(&daemon, "frontends").contains(&"web".to_owned()));
 }
 
-/// Two objects of two files that were renamed into each other, and an object that moved to another file.
+/// Two objects of two files whose names were swapped, and an object that moved to another file.
 #[test]
 fn a_name_or_an_object_of_another_file_does_not_keep_the_daemon_from_its_start() {
     let limit = |name: &str| {
@@ -193,7 +193,7 @@ fn a_name_or_an_object_of_another_file_does_not_keep_the_daemon_from_its_start()
     assert_eq!(names(&daemon, "checkpoints"), ["limit", "x"]);
     let _ = daemon.terminate();
 
-    // The file names an object of another: the start goes on without, and takes it over when told so.
+    // The file names an object of another file: the start continues without it, and takes it over when instructed to.
     let _ = scratch.write("web.toml", format!("{}\n", limit("limit").replace("= 3", "= 7")));
     let _ = scratch.write("hot.toml", limit("hot"));
     let daemon = launch.start().unwrap();
@@ -216,7 +216,7 @@ fn a_name_or_an_object_of_another_file_does_not_keep_the_daemon_from_its_start()
     assert_eq!(daemon.api().get("/v1/checkpoints/hot").expect(200)["concurrency"], 3);
 }
 
-/// Whoever starts the daemon with a new file that is wrong wants an exit code.
+/// When the daemon is started with a new, invalid file, it must exit with an error code.
 #[test]
 fn a_file_that_is_new_to_the_daemon_and_wrong_is_no_start() {
     let scratch = Scratch::new();
@@ -231,7 +231,7 @@ fn a_file_that_is_new_to_the_daemon_and_wrong_is_no_start() {
     assert!(ended.log.contains("missing.toml"), "{}", ended.log);
 }
 
-/// An entry that cannot be read must not delete what it made.
+/// An entry that cannot be read must not delete what it created.
 #[test]
 fn a_file_of_a_directory_that_cannot_be_read_is_an_error() {
     let scratch = Scratch::new();
@@ -271,7 +271,7 @@ fn a_file_of_a_directory_that_cannot_be_read_is_an_error() {
     );
 }
 
-/// Whoever could write what a file said would decide what the next reload does not do.
+/// A client that could write the recorded content of a file would decide what the next reload skips.
 #[test]
 fn nobody_but_apply_writes_what_a_file_said() {
     let scratch = Scratch::new();

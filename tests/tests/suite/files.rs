@@ -1,7 +1,7 @@
-//! Database files: shared with Open vSwitch's `ovsdb-tool`, torn, damaged, locked, and on a disk
-//! that is full or fails. Proves promises J2, J3, J4 and J5 from outside.
+//! Database files: shared with Open vSwitch's `ovsdb-tool`, torn, damaged, locked, and on a disk that is full or
+//! fails. Tests promises J2, J3, J4 and J5 from outside.
 //!
-//! Run against Paceline, or against `ovsdb-server` with `SERVER=ovsdb-server`.
+//! Runs against Paceline, or against `ovsdb-server` with `SERVER=ovsdb-server`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -52,7 +52,7 @@ fn insert(client: &mut Client, k: i64, s: &str) {
     assert!(result[0].get("uuid").is_some() && result[2] == json!({}), "{result}");
 }
 
-/// The error of a transaction that must fail when it is committed.
+/// The error of a transaction whose commit must fail.
 fn insert_error(client: &mut Client, k: i64, s: &str) -> String {
     let durable = json!({"op": "commit", "durable": true});
     let params = json!(["db", insert_operation(k, s), durable]);
@@ -163,7 +163,7 @@ fn one_file_has_one_server() {
         let word = if *kind == Kind::Paceline { "in use by process" } else { "lock" };
         assert!(error.contains(word), "{error}");
     }
-    // The first goes on as before, and its end frees the file.
+    // The first process continues, and frees the file when it exits.
     insert(&mut server.connect(), 3, "three");
     server.kill_and_restart().unwrap();
     assert_eq!(rows(&mut server.connect()), owned(&[(1, "one"), (3, "three")]));
@@ -171,7 +171,7 @@ fn one_file_has_one_server() {
     ovsdb_tool(&["transact", &row], &file).unwrap();
 }
 
-/// What a crash makes of a file.
+/// What a crash does to a file.
 type Tear<'a> = &'a dyn Fn(Vec<u8>) -> Vec<u8>;
 
 #[test]
@@ -191,8 +191,8 @@ fn a_torn_tail_is_cut_and_service_comes_up_j2() {
         server.kill();
         let file = server.database(0).to_owned();
         fs::write(&file, tear(fs::read(&file).unwrap())).unwrap();
-        // What Paceline knows to be synced stands in a side file; a shorter file is then damage
-        // that only the owner of the data can judge, so that the test removes that knowledge.
+        // Paceline records the synced position in a side file. A shorter file is then damage that only the owner of
+        // the data can judge, so the test removes that record.
         forget_synced_position(&server);
         server.relaunch().unwrap_or_else(|error| panic!("{name}: {error}"));
         let mut client = server.connect();
@@ -222,7 +222,7 @@ fn forget_synced_position(server: &Server) {
 #[test]
 fn damage_in_the_middle_is_refused_j3() {
     if Kind::under_test() == Kind::OvsdbServer {
-        // ovsdb-server drops everything behind the damage and starts.
+        // ovsdb-server drops everything after the damage and starts.
         return;
     }
     let mut server = start();
@@ -242,7 +242,7 @@ fn damage_in_the_middle_is_refused_j3() {
 
     let error = server.relaunch().unwrap_err();
     assert!(error.contains("db.db"), "{error}");
-    // The offset of the record or that of its data, behind the header line.
+    // The offset of the record or that of its data, after the header line.
     let data = damaged + text[damaged..].find('\n').unwrap() + 1;
     let named = [damaged, data].iter().any(|offset| error.contains(&offset.to_string()));
     assert!(named, "{error} names neither offset {damaged} nor {data}");
@@ -281,7 +281,7 @@ fn a_read_only_server_leaves_the_file_alone() {
     assert_eq!(fs::read(&file).unwrap(), before);
 }
 
-/// Serves a database on a file system of 512 KiB, most of which is filled by a file to remove.
+/// Serves a database on a file system of 512 KiB, most of which is occupied by a removable file.
 fn start_on_small_disk() -> (Server, PathBuf) {
     let scratch = Scratch::new();
     let file = create_databases(&scratch, &[SCHEMA]).unwrap().remove(0);
@@ -313,12 +313,12 @@ fn a_full_disk_refuses_writes_and_service_recovers_j5() {
         Kind::OvsdbServer => "I/O error",
     };
     assert_eq!(error, expected);
-    // Reads and locks go on, and nothing of the refused transaction is seen.
+    // Reads and locks continue, and nothing of the refused transaction is visible.
     assert_eq!(rows(&mut client), owned(&[(1, "one")]));
     let locked = client.call("lock", &json!(["l"])).unwrap();
     assert_eq!(locked, json!({"locked": true}));
     assert_eq!(client.call("unlock", &json!(["l"])).unwrap(), json!({}));
-    // Room again, and the same process writes again.
+    // With room again, the same process writes again.
     fs::remove_file(server.view_of(&ballast)).unwrap();
     insert(&mut client, 3, &large);
     assert_eq!(rows(&mut client).len(), 2);
@@ -335,13 +335,13 @@ fn a_full_disk_refuses_writes_and_service_recovers_j5() {
 fn a_failed_write_is_refused_and_undone_j4() {
     let scratch = Scratch::new();
     let databases = create_databases(&scratch, &[SCHEMA]).unwrap();
-    // Files of this process end at 128 blocks of 512 bytes; the signal for it is ignored.
+    // Files of this process are limited to 128 blocks of 512 bytes; the signal for it is ignored.
     let prelude = Some("trap '' XFSZ\nulimit -f 128".to_owned());
     let options = Options { prelude, ..Options::new(Kind::under_test(), databases) };
     let server = Server::start(scratch, options).unwrap();
     let mut client = server.connect();
     insert(&mut client, 1, "one");
-    // A file that may not grow is either a failure or a limit reached; both names are right.
+    // A file that may not grow is either a failure or a limit; both errors are valid.
     let error = insert_error(&mut client, 2, &"x".repeat(100_000));
     assert!(["I/O error", "resources exhausted"].contains(&error.as_str()), "{error}");
     assert_eq!(rows(&mut client), owned(&[(1, "one")]));
@@ -350,7 +350,7 @@ fn a_failed_write_is_refused_and_undone_j4() {
 #[test]
 fn pacelines_own_file_commands() {
     if Kind::under_test() == Kind::OvsdbServer {
-        // They are Paceline's.
+        // These commands exist only in Paceline.
         return;
     }
     let scratch = Scratch::new();

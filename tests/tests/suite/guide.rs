@@ -1,4 +1,4 @@
-//! The guide for newcomers, followed to the letter.
+//! The guide for newcomers, followed literally.
 
 use paceline_tests::Scratch;
 use paceline_tests::guide::{Step, fits, steps};
@@ -12,13 +12,13 @@ use std::time::{Duration, Instant};
 
 const GUIDE: &str = include_str!("../../../docs/getting-started.md");
 
-/// What a shell says when the commands of a block are over.
+/// What the shell prints after the commands of a block.
 const END: &str = "@@end of the block@@";
 
 /// How long something may take to become visible.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Whoever follows the guide: a directory, a shell, and what goes on in other terminals.
+/// A reader of the guide: a directory, a shell, and commands in other terminals.
 struct Reader {
     scratch: Scratch,
     shell: Child,
@@ -26,7 +26,7 @@ struct Reader {
     output: BufReader<ChildStdout>,
     daemon: Option<Child>,
     others: Vec<Child>,
-    /// What was shown last.
+    /// The last output.
     shown: String,
 }
 
@@ -54,9 +54,9 @@ impl Reader {
         Self { scratch, shell, input, output, daemon, others, shown }
     }
 
-    /// Runs commands in the shell; their exit code.
+    /// Runs commands in the shell; returns their exit code.
     fn run(&mut self, block: &str) -> i32 {
-        // The commands must not read what the shell is to do next.
+        // The commands must not read the shell's own input.
         writeln!(self.input, "{{\n{block}\n}} < /dev/null; echo \"{END} $?\"").unwrap();
         self.shown.clear();
         loop {
@@ -79,7 +79,7 @@ impl Reader {
         self.daemon = Some(child);
     }
 
-    /// Starts commands that go on, and waits until the daemon knows of their request.
+    /// Starts commands that continue to run, and waits until the daemon has their request.
     fn background(&mut self, block: &str) {
         let before = self.requests();
         let mut command = bash(self.scratch.path());
@@ -102,11 +102,11 @@ impl Reader {
         list.as_array().unwrap().len()
     }
 
-    /// Presses Enter in all other terminals, and waits for what they show.
+    /// Presses Enter in all other terminals, and waits for their output.
     fn enter(&mut self) {
         self.shown.clear();
         for child in &mut self.others {
-            // One that reads nothing may be gone.
+            // A command that reads nothing may have exited.
             let _ = child.stdin.take().unwrap().write_all(b"\n");
         }
         for mut child in std::mem::take(&mut self.others) {
@@ -137,7 +137,7 @@ impl Reader {
         assert!(fits(expected, shown), "line {line} shows\n{expected}\nbut it was\n{shown}");
     }
 
-    /// Ends the daemon as the guide says.
+    /// Stops the daemon as the guide says.
     fn end(mut self) {
         let mut daemon = self.daemon.take().expect("the guide starts a daemon");
         kill_process(Pid::from_child(&daemon), Signal::INT).unwrap();

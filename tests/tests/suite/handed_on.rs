@@ -1,5 +1,5 @@
-//! The connection that a command inherits from `paceline permit` and `paceline lock` holds what is bound to
-//! it and is good for nothing else, whoever the command runs as (the roles, E2, P4).
+//! The connection that a command inherits from `paceline permit` and `paceline lock` holds what is bound to it and
+//! allows nothing else, whatever user the command runs as (the roles, E2, P4).
 
 use paceline_tests::api::ANSWER_TIMEOUT;
 use paceline_tests::server::paceline_binary;
@@ -10,9 +10,8 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Instant;
 
-/// Sends bytes on every socket it inherits, far more than the system keeps for a reader, so that the daemon
-/// has dealt with the first of them when the last are sent. Then says what became of it, and waits for the
-/// end of its input.
+/// Sends bytes on every socket that it inherits, far more than the system buffers for a reader, so that the daemon
+/// has handled the first of them when the last are sent. Then prints the result, and waits for the end of its input.
 const CHILD: &str = r#"
 LC_ALL=C; export LC_ALL
 body='{"name": "stolen", "role": "admin"}'
@@ -62,7 +61,7 @@ fn held(api: &mut Api) -> usize {
     count(api, "/v1/permits") + count(api, "/v1/locks")
 }
 
-/// Whether the child could make itself a token.
+/// Whether the child could create a token for itself.
 fn has_token(api: &mut Api) -> bool {
     let tokens = api.get("/v1/tokens").expect(200);
     tokens.as_array().unwrap().iter().any(|token| token["name"] == "stolen")
@@ -89,11 +88,11 @@ fn what_a_command_sends_on_the_connection_it_inherits_changes_nothing() {
     }
 }
 
-/// Root runs a command as somebody who has no role.
+/// Root runs a command as a user without a role.
 #[test]
 fn a_command_that_runs_as_another_user_gets_nothing_of_roots_rights() {
     if !rustix::process::geteuid().is_root() {
-        // Only root can run a command as somebody else; the test above needs nobody else.
+        // Only root can run a command as another user; the test above needs no other user.
         return;
     }
     let scratch = Scratch::new();
@@ -107,7 +106,7 @@ fn a_command_that_runs_as_another_user_gets_nothing_of_roots_rights() {
     holder.end();
 }
 
-/// What the contract says of a sealed connection, to a client that writes its requests in one go.
+/// The contract of a sealed connection, for a client that writes its requests in one piece.
 #[test]
 fn a_sealed_connection_takes_no_request_and_its_end_frees_p4() {
     let scratch = Scratch::new();
@@ -139,8 +138,8 @@ fn a_sealed_connection_takes_no_request_and_its_end_frees_p4() {
     }
 }
 
-/// A permit inside a lock ends with its own command, and not with the lock: both the inner command line and its
-/// command are killed while the script goes on that has the lock.
+/// A permit inside a lock ends with its own command, not with the lock: the inner command line and its command are
+/// killed while the script that owns the lock continues.
 #[test]
 fn a_permit_inside_a_lock_ends_with_its_own_command_p4() {
     const SCRIPT: &str = r#"
@@ -161,7 +160,7 @@ exec cat
     let pids: Vec<Pid> =
         line.split(' ').map(|pid| Pid::from_raw(pid.parse().unwrap()).unwrap()).collect();
     assert_eq!(held(&mut api), 2, "a lock and a permit");
-    // The command line first: it would give the permit back if it saw its command end.
+    // The command line is killed first: it would release the permit if it saw its command exit.
     for pid in pids {
         kill_process(pid, Signal::KILL).unwrap();
     }
@@ -174,4 +173,60 @@ exec cat
     assert_eq!(held(&mut api), 1, "the lock is held still");
     holder.end();
     assert_eq!(held(&mut api), 0);
+}
+
+/// A command that closes what it inherited, as `sudo` and daemons do, and waits for the end of its input.
+const CLOSES: &str =
+    "import os, sys; os.closerange(3, 1024); print('closed', flush=True); sys.stdin.read()";
+
+/// Sessions that end with their connections, one after the other: the daemon has seen what ended before them.
+fn watch_others_end(daemon: &Daemon, api: &mut Api) {
+    for number in 0..20 {
+        let mut other = daemon.api();
+        let session = other.call("POST", "/v1/sessions", &json!({"bound": true})).expect(201);
+        let path = format!("/v1/locks/other-{number}");
+        let _ = other.call("PUT", &path, &json!({"session": session["session"]})).expect(200);
+        drop(other);
+        let end = Instant::now() + ANSWER_TIMEOUT;
+        while api.get(&path).status != 404 {
+            assert!(Instant::now() < end, "the end of a connection frees");
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// A command that closed its descriptors holds until it ends, though its command line was killed, and though the daemon
+/// is killed after that.
+#[test]
+fn a_command_that_closes_its_descriptors_holds_until_it_ends_c4() {
+    for hold in [&["permit", "--claim", "disk", "--unknown", "create"][..], &["lock", "deploy"]] {
+        for is_killed in [false, true] {
+            let scratch = Scratch::new();
+            let launch = Launch::new(&scratch);
+            let mut daemon = launch.start().unwrap();
+            let mut command = Command::new(paceline_binary());
+            command.args(hold).arg("--data").arg(daemon.data());
+            command.args(["--", "python3", "-c", CLOSES]);
+            let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+            let lines = BufReader::new(child.stdout.take().unwrap());
+            let mut holder = Holder { stdin: child.stdin.take(), child, lines };
+            assert_eq!(holder.line(), "closed");
+            holder.child.kill().unwrap();
+            let _ = holder.child.wait().unwrap();
+            watch_others_end(&daemon, &mut daemon.api());
+            assert_eq!(held(&mut daemon.api()), 1, "{hold:?}: the command runs");
+            if is_killed {
+                let _ = daemon.kill();
+                daemon = launch.start().unwrap();
+                assert_eq!(held(&mut daemon.api()), 1, "{hold:?}: the command runs still");
+            }
+            // The command ends with its input.
+            drop(holder.stdin.take());
+            let (mut api, end) = (daemon.api(), Instant::now() + ANSWER_TIMEOUT);
+            while held(&mut api) > 0 {
+                assert!(Instant::now() < end, "{hold:?}: its end frees");
+                std::thread::yield_now();
+            }
+        }
+    }
 }

@@ -1,6 +1,6 @@
-//! What is held is decided in one place, and written from there: clients that leave as they are granted,
-//! tokens that expire, roles that change, resources that are renamed, and disks that are full, each with
-//! the daemon's death behind it.
+//! What is held is decided in one place, and written from there: clients that disconnect during a grant, tokens that
+//! expire, roles that change, resources that are renamed, and disks that are full. Each test then kills or stops the
+//! daemon.
 
 use paceline_tests::caller::Caller;
 use paceline_tests::{Api, Daemon, Launch, Scratch};
@@ -40,7 +40,7 @@ fn until(mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Who owns which lock, and by which number.
+/// The owner and the fencing number of each lock.
 fn owners(daemon: &Daemon) -> BTreeMap<String, (Value, Value)> {
     let locks = daemon.api().get("/v1/locks").expect(200);
     let locks = locks.as_array().or_else(|| locks["locks"].as_array()).unwrap().clone();
@@ -51,8 +51,7 @@ fn owners(daemon: &Daemon) -> BTreeMap<String, (Value, Value)> {
     locks.iter().map(owner).filter(|(_, (owner, _))| !owner.is_null()).collect()
 }
 
-/// Two clients wait for one permit; the token of the one that stands in front expires before it is
-/// granted (D4).
+/// Two clients wait for one permit. The token of the first one expires before the grant (D4).
 #[test]
 fn a_token_that_expires_leaves_the_permit_to_the_next_one_d4() {
     let scratch = Scratch::new();
@@ -101,8 +100,8 @@ fn a_claim_that_was_renamed_is_held_after_kill_9_c1_p3() {
     assert_eq!((refused.status, refused.body["reason"].as_str()), (503, Some("expired")));
 }
 
-/// Waiters for a lock leave just as it is handed to them; whatever comes first, the lock is owned after
-/// a kill exactly as it was before (L5).
+/// Waiters for a lock disconnect just as they get it. Whichever happens first, the lock has the same owner after a
+/// kill as before (L5).
 #[test]
 fn a_waiter_that_leaves_as_it_is_granted_owns_nothing_after_kill_9_l5() {
     let scratch = Scratch::new();
@@ -118,15 +117,15 @@ fn a_waiter_that_leaves_as_it_is_granted_owns_nothing_after_kill_9_l5() {
         waits.send("PUT", &lock, Some(&ask));
         until(|| api.get(&lock).expect(200)["waiters"] != json!([]));
         api.send("DELETE", &format!("{lock}?session={owner}"), None);
-        // It leaves by closing its own side, and so still reads an answer that was sent before.
+        // It closes only its sending side, so it still reads a response that was sent before.
         if waits.rest().starts_with(b"HTTP/1.1 200") {
             told.insert(format!("l{number}"));
         }
         assert_eq!(api.answer().status, 204);
     }
-    // Those that were not told have given back what they were granted.
+    // Clients that got no response have released what they were granted.
     until(|| owners(&daemon).into_keys().collect::<BTreeSet<_>>() == told);
-    // What a client gives back is written behind all that.
+    // This request is written after all of these releases.
     let _ = api.call("PUT", "/v1/locks/last", &json!({"session": owner})).expect(200);
     let before = owners(&daemon);
     daemon.kill();
@@ -134,8 +133,8 @@ fn a_waiter_that_leaves_as_it_is_granted_owns_nothing_after_kill_9_l5() {
     assert_eq!(owners(&daemon), before);
 }
 
-/// A session gives up its place in line, and owns the lock by a later request before the first one has
-/// heard of it: that one gives back nothing that is not its own (L1).
+/// A session leaves a queue, and owns the lock through a later request before the first request notices. The first
+/// request then releases nothing that is not its own (L1).
 #[test]
 fn a_place_in_line_that_was_given_up_takes_no_later_lock_along_l1() {
     let scratch = Scratch::new();
@@ -161,8 +160,8 @@ fn a_place_in_line_that_was_given_up_takes_no_later_lock_along_l1() {
     }
 }
 
-/// A full disk: what is given back says that it is not written, and is written when there is room, so that
-/// it is not held again in the next run (J5).
+/// A full disk: the response to a release says that it is not written. It is written when there is room, so that
+/// nothing is held again in the next run (J5).
 #[test]
 fn what_is_given_back_on_a_full_disk_stays_given_back_j5() {
     let scratch = Scratch::new();
@@ -198,7 +197,7 @@ fn what_is_given_back_on_a_full_disk_stays_given_back_j5() {
     assert!(owners(&daemon).is_empty());
 }
 
-/// A disk that has room again is written by itself, without anybody asking for something (J5).
+/// When the disk has room again, the release is written without any further request (J5).
 #[test]
 fn what_could_not_be_written_is_tried_again_by_itself_j5() {
     let scratch = Scratch::new();
@@ -216,8 +215,8 @@ fn what_could_not_be_written_is_tried_again_by_itself_j5() {
     assert_eq!(launch.start().unwrap().api().get("/v1/permits").expect(200), json!([]));
 }
 
-/// A daemon that ends in order while its disk is full says how many rows of what was given back it could not write, and
-/// the next run holds them (J5).
+/// A daemon that stops cleanly while its disk is full reports how many released rows it could not write, and the next
+/// run holds them (J5).
 #[test]
 fn an_end_on_a_full_disk_says_what_is_not_written_j5() {
     let scratch = Scratch::new();
@@ -239,7 +238,7 @@ fn an_end_on_a_full_disk_says_what_is_not_written_j5() {
     assert_eq!(held.as_array().unwrap().len(), 3);
 }
 
-/// Another role of a user does not end what its processes hold, unless it may hold nothing any more.
+/// A changed role of a user does not end what its processes hold, unless the new role may hold nothing.
 #[test]
 fn a_role_that_changes_ends_nothing_that_it_may_hold() {
     if !rustix::process::geteuid().is_root() {

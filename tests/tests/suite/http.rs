@@ -1,5 +1,5 @@
-//! The HTTP door from outside: real clients in front of the built daemon, a server behind it that records
-//! every byte, and limits measured where they count, at that server.
+//! The HTTP door from outside: real clients before the built daemon, a server behind it that records every byte, and
+//! limits measured at that server, where they count.
 
 mod admitted;
 mod attributes;
@@ -22,7 +22,7 @@ mod tls_servers;
 mod tls_trust;
 mod websocket;
 
-/// Runs curl with these words and gives what it wrote.
+/// Runs curl with these arguments and returns its output.
 #[track_caller]
 fn curl(words: &[&str]) -> String {
     let mut all = vec!["--silent", "--show-error", "--max-time", "60"];

@@ -1,7 +1,7 @@
-//! The HTTP door against hostile bytes on both sides: a corpus of smuggled requests, servers that lie,
-//! slow and oversized clients, and HTTP/2 frame by frame. Proves promises H1 to H5, D1, D2 and D4.
+//! The HTTP door against hostile bytes on both sides: a corpus of smuggled requests, servers that lie, slow and
+//! oversized clients, and HTTP/2 frame by frame. Tests promises H1 to H5, D1, D2 and D4.
 //!
-//! Everything here speaks over plain sockets, so that each byte is the test's own.
+//! All tests use plain sockets, so that the test controls each byte.
 
 mod crowded;
 mod displaced;
@@ -20,10 +20,12 @@ mod kept;
 mod no_connection;
 mod recorder;
 mod refused;
+mod reserved;
 mod rewritten;
 mod server_answers;
 mod server_breaks;
 mod slow;
 mod smuggling;
 mod strangers;
+mod unsent;
 mod wire;

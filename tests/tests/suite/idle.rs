@@ -1,10 +1,10 @@
-//! Settings that do nothing in this version: `check`, `apply` and `doctor` warn of each.
+//! Settings that have no effect in this version: `check`, `apply` and `doctor` warn about each.
 
 use paceline_tests::server::paceline_binary;
 use paceline_tests::{Daemon, Launch, Scratch};
 use std::process::Command;
 
-/// Each setting that does nothing, in a file that is right otherwise.
+/// Each setting that has no effect, in an otherwise valid file.
 const IDLE: [(&str, &str); 5] = [
     ("threads.min", "[[pool]]\nname = 'p'\npriority = [1, 2]\nthreads = { min = 2 }\n"),
     ("group", "[[pool]]\nname = 'p'\npriority = [1, 2]\ngroup = 'g'\n"),
@@ -18,7 +18,7 @@ const IDLE: [(&str, &str); 5] = [
     ),
 ];
 
-/// The exit code, and all that is printed.
+/// The exit code, and all output.
 fn paceline(words: &[&str]) -> (i32, String) {
     let output = Command::new(paceline_binary()).args(words).output().unwrap();
     let text = [output.stdout, output.stderr].concat();
@@ -67,13 +67,14 @@ fn serve_and_doctor_warn_of_an_sql_door() {
     assert!(log.contains("WARN") && log.contains("--sql does nothing"), "{log}");
 }
 
-/// A shipped example warns of nothing but files that are not there.
+/// A shipped example causes no warning except about missing files.
 #[test]
 fn examples_use_no_setting_that_does_nothing() {
     for name in ["paceline.toml", "http.toml"] {
         let file = format!("{}/../examples/{name}", env!("CARGO_MANIFEST_DIR"));
         let (code, told) = paceline(&["check", &file]);
-        let is_right = told.lines().all(|line| line.contains("No such file"));
+        let is_right =
+            told.lines().all(|line| line.contains("No such file") || line.starts_with("ok: "));
         assert!(code == 0 && is_right, "{name}: {told}");
     }
 }

@@ -1,4 +1,4 @@
-//! A command inside a permit that asks another daemon does not send it the secrets of the first one.
+//! A command inside a permit that uses another daemon does not send it the secrets of the first one.
 
 use paceline_tests::server::paceline_binary;
 use paceline_tests::{Launch, Scratch};
@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// Passes bytes on to `daemon`; answers where it listens, and what clients send.
+/// Relays bytes to `daemon`; returns its own address, and what clients send.
 fn listen_in(daemon: SocketAddr) -> (SocketAddr, Arc<Mutex<Vec<u8>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

@@ -1,6 +1,7 @@
 //! One integration binary: scenario scripts and real clients against the built daemon.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod answers;
 mod audit;
 mod away;
 mod bad_input;
@@ -21,18 +22,23 @@ mod http;
 mod http_wire;
 mod idle;
 mod inside;
+mod left;
 mod manuals;
 mod metrics;
 mod network;
 mod openapi;
+mod ovsdb_bounds;
 mod ovsdb_values;
 mod owners;
+mod places;
 mod raced;
 mod readme;
 mod restart;
 mod restored;
 mod roles;
 mod scenarios;
+mod shown;
 mod signals;
 mod storm;
+mod typed;
 mod whole;

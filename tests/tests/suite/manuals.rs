@@ -1,6 +1,6 @@
-//! What the manuals of the HTTP door say, held against the daemon: every configuration in them is
-//! checked, their links lead somewhere, and what they tell of requests that are refused (promises H1 and D2)
-//! and of what a server gets (H2, H3, H4 and H5) is what happens.
+//! Compares the manuals of the HTTP door with the daemon: every configuration in them is checked, their links are
+//! valid, and their statements about refused requests (promises H1 and D2) and about what a server gets (H2, H3, H4
+//! and H5) are true.
 
 use paceline_tests::server::paceline_binary;
 use paceline_tests::{Daemon, Launch, Scratch};
@@ -12,11 +12,11 @@ use std::time::Duration;
 
 const MANUALS: [&str; 3] = ["docs/http.md", "docs/from-haproxy-and-nginx.md", "README.md"];
 
-/// Pages with configurations; those of the README are parts of its stories, which `readme.rs` runs.
+/// Pages with configurations. Those of the README are parts of its stories, which `readme.rs` runs.
 const CONFIGURED: [&str; 3] =
     ["docs/http.md", "docs/from-haproxy-and-nginx.md", "docs/configuration.md"];
 
-/// How long an answer may take.
+/// How long a response may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn root() -> PathBuf {
@@ -27,7 +27,7 @@ fn manual(name: &str) -> String {
     std::fs::read_to_string(root().join(name)).unwrap()
 }
 
-/// The blocks in this language, each with the line it begins at.
+/// The blocks in this language, each with its first line.
 fn blocks(text: &str, language: &str) -> Vec<(usize, String)> {
     let fence = format!("```{language}");
     let mut found = vec![];
@@ -45,7 +45,7 @@ fn blocks(text: &str, language: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// The lines that are no part of a block.
+/// The lines outside of blocks.
 fn prose(text: &str) -> Vec<&str> {
     let mut is_fenced = false;
     text.lines()
@@ -57,7 +57,7 @@ fn prose(text: &str) -> Vec<&str> {
         .collect()
 }
 
-/// What a heading is called in links: lower case, without marks, blanks as hyphens.
+/// The anchor of a heading: lower case, without punctuation, with hyphens for spaces.
 fn anchor(heading: &str) -> String {
     let kept = heading.trim().chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
     kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
@@ -137,7 +137,7 @@ fn connect(daemon: &Daemon) -> TcpStream {
     stream
 }
 
-/// Requests that are refused, each with the line that the manual has for it.
+/// Refused requests, each with the line of the manual about it.
 fn refused() -> Vec<(Vec<u8>, &'static str)> {
     let get = |rest: &str| format!("GET / HTTP/1.1\r\nHost: a\r\n{rest}\r\n").into_bytes();
     let post = |rest: &str| format!("POST / HTTP/1.1\r\nHost: a\r\n{rest}").into_bytes();
@@ -221,7 +221,7 @@ fn what_is_refused_is_what_the_manual_lists() {
         let mut stream = connect(&daemon);
         stream.write_all(&request).unwrap();
         let mut answer = String::new();
-        // It ends: the connection is closed behind each of them.
+        // The connection is closed after each of them, so the response ends.
         stream.read_to_string(&mut answer).unwrap();
         let shown = String::from_utf8_lossy(&request);
         assert!(answer.starts_with(&format!("HTTP/1.1 {} ", &message[..3])), "{shown}\n{answer}");

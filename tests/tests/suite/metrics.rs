@@ -41,7 +41,7 @@ fn tokens_that_expire_within_14_days_are_counted() {
     assert_eq!(value(&mut api, SOON), Some(0));
 }
 
-/// The page has each metric with the words of its HELP line.
+/// The page lists each metric with the text of its HELP line.
 #[test]
 fn every_metric_is_on_the_page() {
     let scratch = Scratch::new();

@@ -1,4 +1,4 @@
-//! The OpenAPI document: that it is one, that clients can be made from it, and that the daemon does what it says.
+//! The OpenAPI document: that it is valid, that clients can be generated from it, and that the daemon conforms to it.
 
 mod members;
 mod walk;
@@ -20,7 +20,7 @@ fn document(scratch: &Scratch, api: &mut Api) -> PathBuf {
     file
 }
 
-/// A program of Python that `./test` has installed.
+/// A Python program that `./test` has installed.
 fn python(program: &str) -> String {
     let target = std::env::current_exe().unwrap();
     let target = target.ancestors().nth(3).unwrap();
@@ -41,7 +41,7 @@ fn the_document_is_valid() {
     tool::run(&python("openapi-spec-validator"), &[text(&file)]).unwrap();
 }
 
-/// The operations of the document that the generated package does not have.
+/// The operations of the document that the generated package lacks.
 fn not_generated(document: &Path, package: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(document).unwrap();
     let document = Document(serde_json::from_str(&text).unwrap());
@@ -56,7 +56,7 @@ fn not_generated(document: &Path, package: &Path) -> Vec<String> {
 
 const CLIENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/suite/openapi/client.py");
 
-/// Over TCP with a token, as a program in another language does.
+/// Over TCP with a token, like a program in another language.
 #[test]
 fn a_generated_client_asks_for_a_permit_and_releases_it() {
     let scratch = Scratch::new();
@@ -77,7 +77,7 @@ fn a_generated_client_asks_for_a_permit_and_releases_it() {
         text(&options),
     ];
     tool::run(&python("openapi-python-client"), &arguments).unwrap();
-    // The generator knows no bodies of TOML.
+    // The generator does not support TOML bodies.
     assert_eq!(not_generated(&file, &package), ["apply_config"]);
     let url = format!("http://{}", daemon.api_address());
     let token = std::fs::read_to_string(daemon.data().join("token")).unwrap();

@@ -1,4 +1,4 @@
-//! Values that `ovsdb-server` and Paceline must read the same from one file.
+//! Values that `ovsdb-server` and Paceline must read identically from one file.
 
 use paceline_tests::{Client, Kind, Server, tool};
 use serde_json::{Value, json};
@@ -14,8 +14,8 @@ fn transact(client: &mut Client, operations: &[Value]) -> Value {
     client.call("transact", &json!(params)).unwrap()
 }
 
-/// J1: what was acknowledged is what the file says, to Open vSwitch too. Each change begins at the
-/// default of the column, which Open vSwitch 3.1 takes for "there is no old value".
+/// J1: what was acknowledged is what the file contains, for Open vSwitch too. Each change begins at the default of
+/// the column, which Open vSwitch 3.1 takes for "there is no old value".
 #[test]
 fn changes_of_defaults_that_are_not_empty_are_read_by_ovsdb_tool_as_they_are() {
     let mut server = Server::with_schemas(Kind::under_test(), &[SCHEMA]);

@@ -1,4 +1,5 @@
-//! Files of the configuration own what they make, and applying one again keeps what was edited otherwise.
+//! Configuration files own the objects that they create, and applying a file again keeps settings that were edited
+//! otherwise.
 
 use paceline_tests::server::paceline_binary;
 use paceline_tests::{Daemon, Launch, Scratch, until};
@@ -11,7 +12,7 @@ use std::process::{Command, Stdio};
 const A: &str = "[[pool]]\nname = 'batch'\npriority = [-127, -1]\nthreads.max = 8\n\
                  [[rule]]\nmatch.user = 'eva'\nlower = 5\n";
 
-/// Runs a command against the daemon: exit code, and what it says.
+/// Runs a command against the daemon: exit code, and output.
 fn run(daemon: &Daemon, words: &[&str]) -> (i32, String) {
     let mut command = Command::new(paceline_binary());
     let output = command.args(words).arg("--data").arg(daemon.data()).output().unwrap();
@@ -37,7 +38,7 @@ fn rules(daemon: &Daemon) -> usize {
     daemon.api().get("/v1/rules").expect(200).as_array().unwrap().len()
 }
 
-/// Rotating a log must not start what an operator stopped, nor bring back what an operator cleared.
+/// Rotating a log must not start what an operator stopped, nor restore what an operator cleared.
 #[test]
 fn a_reload_keeps_what_an_operator_did_until_the_file_says_it_anew() {
     let scratch = Scratch::new();
@@ -198,7 +199,7 @@ fn many_deletions_must_be_allowed() {
     assert_eq!(apply(&daemon, &file, &["--dry-run"]).1.lines().count(), 6);
     assert_eq!(apply(&daemon, &file, &["--yes"]).0, 0);
     assert_eq!(count(), 0);
-    // A handful needs no word.
+    // A few deletions need no confirmation.
     let _ = scratch.write("a.toml", text.split_once("[[resource]]\nname = 'r5'").unwrap().0);
     apply(&daemon, &file, &[]);
     let _ = scratch.write("a.toml", "# nothing");
@@ -226,7 +227,7 @@ fn a_directory_of_files_is_one_configuration() {
     let mut check = Command::new(paceline_binary());
     assert!(check.arg("check").arg(&directory).status().unwrap().success());
 
-    // What moves to another file stays; what a file made goes with the file.
+    // Objects that move to another file stay; objects of a removed file are deleted with it.
     write("10-pools.toml", A.split_once("[[rule]]").unwrap().0);
     write("15-rules.toml", "[[rule]]\nmatch.user = 'eva'\nlower = 5\n");
     std::fs::remove_file(directory.join("20-checks.toml")).unwrap();
@@ -254,11 +255,11 @@ fn apply_reports_warnings_and_strict_changes_nothing() {
     );
     assert_eq!(pools(&daemon), ["default started"]);
     let (code, told) = apply(&daemon, &file, &[]);
-    assert!(code == 0 && told.contains("a.toml: warning: line 3: pool \"p\""), "{told}");
+    assert!(code == 0 && told.contains("a.toml:3:1: warning: pool \"p\""), "{told}");
     assert!(run(&daemon, &["doctor"]).1.contains("no request reaches it"), "doctor says it too");
 }
 
-/// On a terminal the command asks.
+/// On a terminal the command asks for confirmation.
 #[test]
 fn many_deletions_are_asked_about_on_a_terminal() {
     let scratch = Scratch::new();
@@ -289,4 +290,139 @@ fn many_deletions_are_asked_about_on_a_terminal() {
         let resources = daemon.api().get("/v1/resources").expect(200);
         assert_eq!(resources.as_array().unwrap().len(), left, "{}", String::from_utf8_lossy(&rest));
     }
+}
+
+/// A rule of a file that was renumbered and saved still belongs to the file after a restart: it goes when the file does
+/// not name it any more.
+#[test]
+fn a_saved_rule_stays_a_rule_of_its_file() {
+    const RULES: &str = "[[rule]]\nnumber = 10\nmatch.user = 'eve'\nreject = true\n";
+    const OTHER: &str = "[[rule]]\nnumber = 20\nmatch.user = 'max'\nset = 3\n";
+    let scratch = Scratch::new();
+    let file = scratch.write("a.toml", [RULES, OTHER].concat());
+    let socket = format!("punix:{}", scratch.path().join("db.sock").display());
+    let launch = Launch::new(&scratch).option("--ovsdb", socket).option("--config", &file);
+    let daemon = launch.start().unwrap();
+    // The numbers and files of the running rules and of the saved ones, and the rows of the latter.
+    let lists = |daemon: &Daemon| {
+        let select = |table: &str| json!({"op": "select", "table": table, "where": [], "columns": ["number", "file", "_uuid"]});
+        let both = json!(["Paceline", select("Rule"), select("Saved_Rule")]);
+        let both = daemon.connect().call("transact", &both).unwrap();
+        [0, 1].map(|list| {
+            let rows = both[list]["rows"].as_array().unwrap().iter();
+            let row = |row: &Value| {
+                (row["number"].as_i64().unwrap(), row["file"].clone(), row["_uuid"].clone())
+            };
+            let mut rows: Vec<_> = rows.map(row).collect();
+            rows.sort_by_key(|(number, ..)| *number);
+            rows
+        })
+    };
+    let before = lists(&daemon);
+    let renumber = json!({"op": "update", "table": "Rule", "where": [["number", "==", 10]], "row": {"number": 15}});
+    let renumbered = daemon.connect().call("transact", &json!(["Paceline", renumber])).unwrap();
+    assert_eq!(renumbered, json!([{"count": 1}]));
+    let _ = daemon.api().call("POST", "/v1/rules/save", &json!({})).expect(204);
+    let after = before.map(|mut list| {
+        list[0].0 = 15;
+        list
+    });
+    assert_eq!(lists(&daemon), after, "the same rows of the same file");
+    let _ = daemon.kill();
+    let daemon = launch.start().unwrap();
+    assert_eq!(lists(&daemon), after, "also after a restart");
+    let (code, told) = apply(&daemon, &file, &["--reset", "--dry-run"]);
+    assert!(code == 0 && !told.contains("+ rule"), "nothing is to be made twice: {told}");
+
+    let _ = scratch.write("a.toml", OTHER);
+    daemon.signal(Signal::HUP);
+    let numbers = || lists(&daemon).map(|list| list.iter().map(|row| row.0).collect::<Vec<_>>());
+    until(numbers, |numbers| *numbers == [[20], [20]]);
+}
+
+/// A rule of a file that was renumbered and saved, and then deleted from the running list, is in force after the next
+/// start and after each later one.
+#[test]
+fn a_renumbered_and_saved_rule_is_in_force_after_each_restart() {
+    const RULE: &str = "[[rule]]\nnumber = 20\nmatch = { task = 'evil' }\nreject = true\n";
+    let scratch = Scratch::new();
+    let file = scratch.write("a.toml", RULE);
+    let socket = format!("punix:{}", scratch.path().join("db.sock").display());
+    let launch = Launch::new(&scratch).option("--ovsdb", socket).option("--config", &file);
+    let ask = json!({"attributes": {"task": "evil"}, "lease": "1s"});
+    let daemon = launch.start().unwrap();
+    let renumber = json!({"op": "update", "table": "Rule", "where": [["number", "==", 20]], "row": {"number": 25}});
+    let renumbered = daemon.connect().call("transact", &json!(["Paceline", renumber])).unwrap();
+    assert_eq!(renumbered, json!([{"count": 1}]));
+    let _ = daemon.api().call("POST", "/v1/rules/save", &json!({})).expect(204);
+    let _ = daemon.api().call("DELETE", "/v1/rules/25", &json!({})).expect(204);
+    let _ = daemon.api().call("POST", "/v1/permits", &ask).expect(201);
+    let _ = daemon.kill();
+    for start in ["first", "second"] {
+        let daemon = launch.start().unwrap();
+        for list in ["rules", "saved-rules"] {
+            let rules = daemon.api().get(&format!("/v1/{list}")).expect(200);
+            let numbers: Vec<_> = rules.as_array().unwrap().iter().map(|r| &r["number"]).collect();
+            assert_eq!(numbers, [&json!(25)], "{list} after the {start} restart");
+        }
+        let _ = daemon.api().call("POST", "/v1/permits", &ask).expect(409);
+        let _ = daemon.kill();
+    }
+}
+
+/// `apply` accepts an unchanged file that a reload accepts, though an object of another file has a name of its own now.
+#[test]
+fn a_file_with_a_deleted_object_is_applied_alone_as_by_a_reload() {
+    let scratch = Scratch::new();
+    let a = scratch.write("a.toml", "[[resource]]\nname = 'x'\n");
+    let b = scratch.write("b.toml", "[[resource]]\nname = 'd'\n[[resource]]\nname = 'e'\n");
+    let socket = format!("punix:{}", scratch.path().join("db.sock").display());
+    let launch = Launch::new(&scratch).option("--ovsdb", socket).option("--config", &a);
+    let daemon = launch.option("--config", &b).start().unwrap();
+    let delete = json!({"op": "delete", "table": "Resource", "where": [["name", "==", "d"]]});
+    let rename = json!({"op": "update", "table": "Resource", "where": [["name", "==", "x"]], "row": {"name": "d"}});
+    let edited = daemon.connect().call("transact", &json!(["Paceline", delete, rename])).unwrap();
+    assert_eq!(edited, json!([{"count": 1}, {"count": 1}]));
+    daemon.signal(Signal::HUP);
+    daemon.log_line(&["applied the configuration", "drift=2"]).unwrap();
+    let (code, told) = apply(&daemon, &b, &["--dry-run"]);
+    assert!(code == 0 && told.contains("resource d") && !told.contains("belongs"), "{told}");
+}
+
+/// A start accepts what a reload accepted: two checkpoints of a file swapped names, and one of them went with the
+/// restart.
+#[test]
+fn a_start_accepts_renamed_objects_that_a_reload_accepted() {
+    const FILE: &str = "[[checkpoint]]\nname = 'kept'\nat = 'frontend api'\nconcurrency = 5\n\
+                        [[checkpoint]]\nname = 'passing'\nat = 'frontend api'\nconcurrency = 7\npersistent = false\n";
+    const OTHER: &str = "[[resource]]\nname = 'disk'\n";
+    let scratch = Scratch::new();
+    let file = scratch.write("a.toml", FILE);
+    let socket = format!("punix:{}", scratch.path().join("db.sock").display());
+    let launch = Launch::new(&scratch).option("--ovsdb", socket).option("--config", &file);
+    let daemon = launch.start().unwrap();
+    let rename = |from: &str, to: &str| json!({"op": "update", "table": "Checkpoint", "where": [["name", "==", from]], "row": {"name": to}});
+    let swap =
+        json!(["Paceline", rename("kept", "x"), rename("passing", "kept"), rename("x", "passing")]);
+    let swapped = daemon.connect().call("transact", &swap).unwrap();
+    assert_eq!(swapped, json!([{"count": 1}, {"count": 1}, {"count": 1}]));
+    let succeeds =
+        |daemon: &Daemon| daemon.api().get("/metrics").text.contains("paceline_reload_success 1");
+    daemon.signal(Signal::HUP);
+    daemon.log_line(&["applied the configuration", "drift=2"]).unwrap();
+    assert!(succeeds(&daemon));
+    let _ = daemon.kill();
+    // The file goes on to be applied.
+    let _ = scratch.write("a.toml", [FILE, OTHER].concat());
+    let daemon = launch.start().unwrap();
+    assert!(succeeds(&daemon));
+    let names = |path: &str| {
+        let list = daemon.api().get(path).expect(200);
+        let list = list.as_array().unwrap().iter();
+        list.map(|one| one["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        (names("/v1/checkpoints"), names("/v1/resources")),
+        (vec!["passing".into()], vec!["disk".into()])
+    );
 }

@@ -1,5 +1,5 @@
-//! Edits, releases and full disks that meet a grant at the wrong moment: each test repeats one such race a
-//! fixed number of times, kills the daemon once, and compares what is held before and after (C1, P3).
+//! Edits, releases and full disks that race with a grant: each test repeats one such race a fixed number of times,
+//! kills the daemon once, and compares what is held before and after (C1, P3).
 
 use paceline_tests::{Api, Daemon, Launch, Scratch};
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ fn permits(daemon: &Daemon) -> BTreeSet<String> {
     list.as_array().unwrap().iter().map(id).collect()
 }
 
-/// Whether somebody else has a claim that is in the way of one on this resource.
+/// Whether another permit has a claim that conflicts with one on this resource.
 fn is_taken(api: &mut Api, resource: &str) -> bool {
     let ask = json!({"claims": [{"resource": resource}], "lease": "1h", "max_wait": "0s"});
     let answer = api.call("PUT", "/v1/permits/probe", &ask);
@@ -33,8 +33,8 @@ fn is_taken(api: &mut Api, resource: &str) -> bool {
     }
 }
 
-/// A child is moved out of its parent while a claim on the parent is granted. Whether the claim has it or
-/// not depends on which came first; a restart must not change it.
+/// A child is moved out of its parent while a claim on the parent is granted. The order decides whether the claim
+/// includes the child; a restart must not change it.
 #[test]
 fn a_child_that_moves_away_as_its_parent_is_claimed_stays_with_whom_it_was_c1_p3() {
     const ROUNDS: usize = 150;
@@ -85,7 +85,7 @@ fn apply(daemon: &Daemon, text: &str) {
     let _ = api.answer().expect(200);
 }
 
-/// A session ends, and the ids of its permits are asked for again at once: what is then answered is held
+/// A session ends, and the ids of its permits are requested again at once: a permit that is then granted is held
 /// after a kill.
 #[test]
 fn an_id_that_is_asked_for_as_its_session_ends_keeps_its_row_p3() {
@@ -107,8 +107,8 @@ fn an_id_that_is_asked_for_as_its_session_ends_keeps_its_row_p3() {
             let _ = api.call("PUT", &format!("/v1/permits/{id}"), &ask).expect(201);
         }
         let session = session["session"].as_str().unwrap();
-        // The last one is asked for without a pause, because the session gives them back in the order of their
-        // names. Until it has, another body is refused.
+        // The last one is requested without a pause, because the session releases them in the order of their names.
+        // Until it has, another body is refused.
         let last = format!("/v1/permits/{}", ids.last().unwrap());
         ender.send("DELETE", &format!("/v1/sessions/{session}"), None);
         let mut is_held = false;
@@ -130,8 +130,8 @@ fn an_id_that_is_asked_for_as_its_session_ends_keeps_its_row_p3() {
     assert_eq!(after, held);
 }
 
-/// Clients give permits back while the disk is full, and all ask for the same ids again as soon as there is
-/// room: what is then answered is held after a kill, whatever was left over to be deleted.
+/// Clients release permits while the disk is full, and all request the same ids again as soon as there is room: a
+/// permit that is then granted is held after a kill, whatever rows were still to be deleted.
 #[test]
 fn an_id_that_is_asked_for_after_a_full_disk_keeps_its_row_p3() {
     const ROUNDS: usize = 30;
@@ -160,7 +160,7 @@ fn an_id_that_is_asked_for_after_a_full_disk_keeps_its_row_p3() {
                     }
                     barrier.wait();
                     for path in &paths {
-                        // The disk may be full still.
+                        // The disk may still be full.
                         while api.call("PUT", path, &leased()).status != 201 {}
                     }
                 }

@@ -1,4 +1,4 @@
-//! The stories of the README, each run as one script, as a reader would.
+//! The stories of the README, each run as one script, as a reader would run it.
 
 use paceline_tests::Scratch;
 use paceline_tests::server::paceline_binary;
@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 const README: &str = include_str!("../../../README.md");
 
-/// Lines that a story may have, and the whole page.
+/// Maximum lines of a story, and of the whole page.
 const STORY_LINES_MAX: usize = 10;
 const LINES_MAX: usize = 150;
 
@@ -23,7 +23,7 @@ fn free_port() -> String {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string()
 }
 
-/// Runs a story to its end and returns what it printed on stdout.
+/// Runs a story and returns its standard output.
 fn run(script: &str) -> String {
     let scratch = Scratch::new();
     let path = format!(
@@ -83,4 +83,18 @@ fn an_ovsdb_server_takes_and_shows_a_row() {
     let [.., story] = stories();
     let printed = run(&story);
     assert!(printed.contains("alpha"), "{printed}");
+}
+
+/// The example with a database of its own runs to its end, and shows the lock with its fencing number.
+#[test]
+fn the_example_of_an_ovsdb_server_runs() {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/fleet.sh");
+    let mut command = Command::new("bash");
+    command.arg(script).env("PACELINE_BIN", paceline_binary()).stdin(Stdio::null());
+    let output = command.output().unwrap();
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{told}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert!(told.contains("constraint violation"), "{told}");
+    let lock = told.lines().find(|line| line.contains("Fleet:maintenance"));
+    assert!(lock.is_some(), "{told}");
 }

@@ -1,4 +1,4 @@
-//! What clients hold when the daemon ends is theirs in the next run (P3, L5, C4), and SIGTERM drains.
+//! What clients hold when the daemon ends is still theirs in the next run (P3, L5, C4), and SIGTERM drains.
 
 use paceline_tests::api::{ANSWER_TIMEOUT, Answer};
 use paceline_tests::server::paceline_binary;
@@ -83,7 +83,7 @@ fn what_is_held_is_held_after_kill_9_and_given_back_once_p3() {
         node["holders"].clone()
     };
     assert_eq!(holders("pool:tank"), json!([tank["request"]]));
-    // Renewing and giving back go on as before.
+    // Renewing and releasing work as before.
     let _ = api.call("POST", &format!("{}/renew", path(&tank)), &json!({})).expect(200);
     let _ = api.delete(&path(&tank)).expect(204);
     let disk = api.call("POST", "/v1/permits", &claim("disk:a")).expect(201);
@@ -103,8 +103,8 @@ fn path(permit: &Value) -> String {
     format!("/v1/permits/{}", permit["permit"].as_str().unwrap())
 }
 
-/// Clients that fight for two disks and the pool above them, under ids of their own, while the daemon is
-/// killed again and again: each knows what it was told, and no two are ever told the same.
+/// Clients compete for two disks and the pool above them, under ids of their own, while the daemon is killed
+/// repeatedly: each records what it was granted, and no two ever hold the same.
 #[test]
 fn under_load_and_kill_9_nothing_is_granted_twice_p3() {
     const CLIENTS: usize = 6;
@@ -113,7 +113,7 @@ fn under_load_and_kill_9_nothing_is_granted_twice_p3() {
     let launch = launch(&scratch);
     let daemon = Mutex::new(Some(launch.start().unwrap()));
     let socket = daemon.lock().unwrap().as_ref().unwrap().data().join("api.sock");
-    // Who holds each disk; whoever holds the pool holds both.
+    // The holder of each disk; the holder of the pool holds both.
     let disks = [const { AtomicUsize::new(0) }; 2];
     let (stop, grants) = (AtomicBool::new(false), AtomicUsize::new(0));
     let up = Barrier::new(CLIENTS + 1);
@@ -129,7 +129,7 @@ fn under_load_and_kill_9_nothing_is_granted_twice_p3() {
                 while !stop.load(Ordering::SeqCst) {
                     turn += 1;
                     let path = format!("/v1/permits/c{client}-{turn}");
-                    // What is not answered is asked again, after the daemon is back.
+                    // An unanswered request is repeated after the daemon is back.
                     let status = retry(socket, &mut api, up, stop, |api| {
                         api.send("PUT", &path, Some(&body.to_string()));
                         api.try_answer()
@@ -151,7 +151,7 @@ fn under_load_and_kill_9_nothing_is_granted_twice_p3() {
                         api.send("DELETE", &path, None);
                         api.try_answer()
                     });
-                    // It may have been given back by the try that was not answered.
+                    // The unanswered attempt may already have released it.
                     assert!(matches!(status, None | Some(204 | 404)), "{status:?}");
                 }
             });
@@ -176,7 +176,7 @@ fn under_load_and_kill_9_nothing_is_granted_twice_p3() {
     assert_eq!(tank.status, 201, "everything was given back: {}", tank.text);
 }
 
-/// Asks until there is an answer; none if the test is over.
+/// Repeats a request until there is a response; none if the test is over.
 fn retry(
     socket: &std::path::Path,
     api: &mut Option<Api>,
@@ -190,7 +190,7 @@ fn retry(
         {
             return Some(answer.status);
         }
-        // The daemon was killed: all wait until it is there again.
+        // The daemon was killed: all clients wait until it is up again.
         up.wait();
         *api = Some(Api::unix(socket));
         if stop.load(Ordering::SeqCst) {
@@ -240,7 +240,7 @@ fn leased_locks_survive_the_daemon_l5() {
     assert_eq!(shown["fencing"], json!(next), "the last grant counts");
 }
 
-/// Whoever owns a lock when the daemon is killed owns it after, however it came to it.
+/// The owner of a lock when the daemon is killed still owns it afterwards, however it got the lock.
 #[test]
 fn a_lock_that_was_stolen_and_regained_is_kept_l5() {
     let scratch = Scratch::new();
@@ -259,7 +259,7 @@ fn a_lock_that_was_stolen_and_regained_is_kept_l5() {
     let regained = api.get(path).expect(200);
     assert!(regained["owner"].as_str().unwrap().starts_with("ann"), "{regained}");
     assert!(regained["fencing"].as_u64() > stolen["fencing"].as_u64());
-    // A client of another door robs it too, and is gone with the daemon.
+    // A client of another door also steals a lock, and is gone with the daemon.
     let _ = api.call("PUT", "/v1/locks/other", &json!({"session": ann})).expect(200);
     let mut ovsdb = paceline_tests::Client::connect(&daemon.data().join("ovsdb.sock")).unwrap();
     ovsdb.call("steal", &json!(["other"])).unwrap();
@@ -294,7 +294,7 @@ fn a_start_that_fails_loses_nothing_p3() {
     assert_eq!(api.get("/v1/locks").expect(200)[0]["name"], "leader");
 }
 
-/// A holder keeps what it holds, whatever becomes of the resources, before and after a restart.
+/// A holder keeps what it holds, whatever happens to the resources, before and after a restart.
 #[test]
 fn claims_follow_the_resources_c1_p3() {
     let scratch = Scratch::new();
@@ -371,7 +371,7 @@ fn a_claim_is_held_until_its_processes_are_dead_c4() {
     let _ = waiter.answer().expect(201);
 }
 
-/// Waits until the only session lasts as long as so many processes.
+/// Waits until the only session is bound to `count` processes.
 fn wait_for_processes(daemon: &Daemon, count: usize) {
     let mut client = paceline_tests::Client::connect(&daemon.data().join("ovsdb.sock")).unwrap();
     let select = json!(["Paceline", {"op": "select", "table": "Session", "where": [],
@@ -383,7 +383,7 @@ fn wait_for_processes(daemon: &Daemon, count: usize) {
     });
 }
 
-/// Waits until something is so, which must not take longer than an answer may.
+/// Waits until a condition holds, at most for the timeout of a response.
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let end = Instant::now() + ANSWER_TIMEOUT;
     while !is_so() {
@@ -424,7 +424,7 @@ fn sigterm_lets_what_waits_go_on_and_takes_nothing_new() {
     assert!(next["request"].as_u64().unwrap() <= last + 2, "no numbers are skipped");
 }
 
-/// The command line waits in a session that is bound to a connection of its own.
+/// The command line waits in a session that is bound to its own connection.
 #[test]
 fn a_command_that_waits_is_run_when_the_daemon_drains() {
     let scratch = Scratch::new();

@@ -1,4 +1,4 @@
-//! A backup put back with `paceline restore`, and `paceline doctor` on the files of a daemon that is stopped.
+//! A backup restored with `paceline restore`, and `paceline doctor` on the files of a stopped daemon.
 
 use paceline_tests::server::paceline_binary;
 use paceline_tests::{Daemon, Launch, Scratch};
@@ -13,13 +13,13 @@ fn run(data: &Path, words: &[&str]) -> (i32, String) {
     (output.status.code().unwrap(), String::from_utf8(text).unwrap())
 }
 
-/// The number of a request that is made now.
+/// The number of a new request.
 fn request(daemon: &Daemon) -> u64 {
     let permit = daemon.api().call("POST", "/v1/permits", &json!({ "once": true }));
     permit.expect(200)["request"].as_u64().unwrap()
 }
 
-/// The fencing number of a lock that is granted now.
+/// The fencing number of a new grant of a lock.
 fn fencing(daemon: &Daemon) -> u64 {
     let (code, text) =
         run(&daemon.data(), &["lock", "l", "--", "sh", "-c", "echo $PACELINE_FENCING"]);
@@ -40,7 +40,7 @@ fn a_restore_raises_no_alarm_and_numbers_go_on_behind_the_last() {
     let copy_text = copy.to_str().unwrap();
     assert_eq!(run(&data, &["pools", "create", "before"]).0, 0);
     assert_eq!(run(&data, &["backup", copy_text]).0, 0);
-    // The file grows, so that the copy is shorter than what had been synced.
+    // The file grows, so that the copy is shorter than the synced position.
     for n in 0..20 {
         assert_eq!(run(&data, &["pools", "create", &format!("after-{n}")]).0, 0);
     }
@@ -52,7 +52,7 @@ fn a_restore_raises_no_alarm_and_numbers_go_on_behind_the_last() {
 
     let (code, told) = run(&data, &["restore", copy_text]);
     assert!(code == 0 && told.contains("before-restore-"), "{told}");
-    assert!(!told.contains("10^12"), "{told}");
+    assert!(!told.contains("since 1970"), "{told}");
     let daemon = launch.start().unwrap();
     assert_eq!(
         (pool(&daemon, "before"), pool(&daemon, "after-0")),
@@ -66,7 +66,7 @@ fn a_restore_raises_no_alarm_and_numbers_go_on_behind_the_last() {
     assert!(!told.contains("had been synced"), "{told}");
     let log = daemon.terminate().log;
     assert!(!log.contains("synced"), "{log}");
-    // The file before is whole and can be put back in turn.
+    // The previous file is complete and can itself be restored.
     let entries = std::fs::read_dir(&data).unwrap().map(|entry| entry.unwrap().path());
     let kept: Vec<_> =
         entries.filter(|path| path.to_string_lossy().contains("before-restore")).collect();
@@ -104,7 +104,7 @@ fn a_copy_that_is_damaged_changes_nothing() {
     assert!(code == 1 && told.contains("holds the database Other"), "{told}");
 }
 
-/// Without the database before, nobody knows which numbers were given since the copy was made.
+/// Without the previous database, it is unknown which numbers were assigned after the backup.
 #[test]
 fn numbers_are_skipped_where_nobody_knows_which_were_given() {
     let scratch = Scratch::new();
@@ -119,7 +119,7 @@ fn numbers_are_skipped_where_nobody_knows_which_were_given() {
     let data = daemon.data();
     let _ = daemon.terminate();
     let (code, told) = run(&data, &["restore", copy.to_str().unwrap()]);
-    assert!(code == 0 && told.contains("10^12"), "{told}");
+    assert!(code == 0 && told.contains("since 1970"), "{told}");
     let daemon = launch.start().unwrap();
     assert!(request(&daemon) > given + (1 << 39));
 }
@@ -133,7 +133,7 @@ fn damage(data: &Path) {
     std::fs::write(&file, bytes).unwrap();
 }
 
-/// L2, also if the database is damaged again after it was restored: the same backup does not give the same numbers.
+/// L2, even if the database is damaged again after a restore: the same backup does not yield the same numbers.
 #[test]
 fn a_backup_that_is_restored_twice_gives_no_number_twice_l2() {
     let scratch = Scratch::new();
@@ -147,7 +147,7 @@ fn a_backup_that_is_restored_twice_gives_no_number_twice_l2() {
         let _ = daemon.kill();
         damage(&data);
         let (code, told) = run(&data, &["restore", copy]);
-        assert!(code == 0 && told.contains("10^12"), "{told}");
+        assert!(code == 0 && told.contains("since 1970"), "{told}");
         daemon = launch.start().unwrap();
         for _ in 0..3 {
             let next = (request(&daemon), fencing(&daemon));
@@ -155,7 +155,7 @@ fn a_backup_that_is_restored_twice_gives_no_number_twice_l2() {
             last = next;
         }
     }
-    // The same if nothing of the file before can be read.
+    // The same if nothing of the previous file can be read.
     for _ in 0..2 {
         let _ = daemon.kill();
         std::fs::write(data.join("paceline.db"), "no database").unwrap();
@@ -170,7 +170,37 @@ fn a_backup_that_is_restored_twice_gives_no_number_twice_l2() {
     assert!(request(&daemon) > first);
 }
 
-/// What a restore left that was killed or failed is not in the way of the next one.
+/// L2, in whichever order backups are restored: a newer backup after an older one does not yield lower numbers.
+#[test]
+fn a_newer_backup_that_is_restored_after_an_older_one_gives_higher_numbers_l2() {
+    let scratch = Scratch::new();
+    let launch = Launch::new(&scratch);
+    let mut daemon = launch.start().unwrap();
+    let data = daemon.data();
+    let copies = ["older.db", "newer.db"].map(|name| scratch.path().join(name));
+    let copies = copies.each_ref().map(|copy| copy.to_str().unwrap());
+    let mut last = (0, 0);
+    for copy in copies {
+        // So that more time is between the backups than between two restores.
+        for _ in 0..5 {
+            let _ = daemon.kill();
+            daemon = launch.start().unwrap();
+        }
+        last = (request(&daemon), fencing(&daemon));
+        assert_eq!(run(&data, &["backup", copy]).0, 0);
+    }
+    for copy in [copies[0], copies[1], copies[0]] {
+        let _ = daemon.kill();
+        std::fs::remove_file(data.join("paceline.db")).unwrap();
+        assert_eq!(run(&data, &["restore", copy]).0, 0);
+        daemon = launch.start().unwrap();
+        let next = (request(&daemon), fencing(&daemon));
+        assert!(next.0 > last.0 && next.1 > last.1, "{copy}: {last:?} {next:?}");
+        last = next;
+    }
+}
+
+/// The remains of a restore that was killed or failed do not prevent the next one.
 #[test]
 fn a_restore_that_failed_does_not_keep_the_next_one_from_its_work() {
     let scratch = Scratch::new();
@@ -193,7 +223,7 @@ fn a_restore_that_failed_does_not_keep_the_next_one_from_its_work() {
         names
     };
     let listed = entries();
-    // Room for the schema, and not for the rows; then one that was killed with a part of its file written.
+    // Room for the schema, but not for the rows; then a restore that was killed with part of its file written.
     let blocks = (std::fs::metadata(copy).unwrap().len() - 1024) / 512;
     let limited = format!("ulimit -f {blocks}; trap '' XFSZ; exec \"$0\" restore \"$1\"");
     let mut command = Command::new("sh");
@@ -209,7 +239,7 @@ fn a_restore_that_failed_does_not_keep_the_next_one_from_its_work() {
     assert_eq!(pool(&daemon, "pool-39"), 200);
 }
 
-/// Root restores, and the daemon, which is another user, must be able to start.
+/// Root restores, and the daemon, which runs as another user, must be able to start.
 #[test]
 fn a_restored_database_belongs_to_the_user_of_the_one_before() {
     use std::os::unix::fs::{MetadataExt as _, chown};
@@ -231,7 +261,7 @@ fn a_restored_database_belongs_to_the_user_of_the_one_before() {
     for state in ["sound", "damaged", "of root", "missing"] {
         match state {
             "damaged" => damage(&data),
-            // What an earlier restore left.
+            // The remains of an earlier restore.
             "of root" => chown(&file, Some(0), Some(0)).unwrap(),
             "missing" => {
                 for name in
@@ -244,7 +274,7 @@ fn a_restored_database_belongs_to_the_user_of_the_one_before() {
         }
         let (code, told) = run(&data, &["restore", copy.to_str().unwrap()]);
         assert_eq!(code, 0, "{state}: {told}");
-        // The file that is kept aside is as it was.
+        // The file that is kept aside is unchanged.
         let is_kept = |name: &PathBuf| name.to_string_lossy().contains("before-restore");
         for name in everything().filter(|name| !is_kept(name)) {
             let found = std::fs::metadata(&name).unwrap();

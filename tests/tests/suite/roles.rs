@@ -1,8 +1,8 @@
-//! Operation x role x door: who may do what, at every door ("Identity and roles" of the promises).
+//! Operation x role x door: which role may do what, at every door ("Identity and roles" of the promises).
 //!
-//! The tables are data; each row names an operation, the least role for it, and what an admin does
-//! before each try so that it can succeed. Whoever has the role must succeed, and everyone else must
-//! get the refusal of that door and change nothing.
+//! The tables are data. Each row has an operation, the least role for it, and what an admin does before each attempt
+//! so that it can succeed. A caller with the role must succeed. Every other caller must get the refusal of that door
+//! and change nothing.
 
 mod api;
 mod cli;
@@ -18,13 +18,13 @@ use serde_json::{Value, json};
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::PathBuf;
 
-/// What everyone who is refused is told.
+/// The message of every refusal.
 const REFUSED: &str = "caller does not have the necessary permission";
 
-/// The roles, the least first; a number is a place in this list.
+/// The roles in ascending order; a number is an index into this list.
 const ROLES: [&str; 4] = ["viewer", "client", "operator", "admin"];
 
-/// The least role of an operation; 0 is for everyone, also without a role.
+/// The least role of an operation; `Nothing` is for every caller, even without a role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Need {
     Nothing,
@@ -32,23 +32,23 @@ enum Need {
     Client,
     Operator,
     Admin,
-    /// Nobody may.
+    /// No role may.
     Never,
 }
 
 use Need::{Admin, Client, Never, Nothing, Operator, Viewer};
 
-/// What someone with the role at this place of [`ROLES`] has; none without a role.
+/// The rank of a caller with the role at this index of [`ROLES`]; none without a role.
 fn rank(role: Option<usize>) -> Need {
     role.map_or(Nothing, |at| [Viewer, Client, Operator, Admin][at])
 }
 
-/// The number of a user of this machine who has a role; the one after the last has none.
+/// The user id of a local user with a role; the one after the last has none.
 fn uid(role: Option<usize>) -> u32 {
     424_200 + role.unwrap_or(ROLES.len()) as u32
 }
 
-/// A daemon that users of this machine can reach, with tokens and users of every role.
+/// A daemon that local users can reach, with tokens and users of every role.
 struct World {
     daemon: Daemon,
     scratch: Scratch,
@@ -93,7 +93,7 @@ impl World {
         self.scratch.join("data/api.sock")
     }
 
-    /// Asks as the user who started the daemon.
+    /// Sends a request as the user that started the daemon.
     fn admin(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
         let body = (!body.is_null()).then(|| body.to_string());
         Caller::Unix(self.socket()).ask(method, path, body.as_deref())
@@ -111,7 +111,7 @@ impl World {
         Caller::Tcp { address, token: token.map(str::to_owned) }
     }
 
-    /// Brings the objects that operations work on to how they begin.
+    /// Resets the objects that operations change.
     fn reset(&self) {
         for path in ["/v1/pools/q", "/v1/resources/kept", "/v1/users/eva", "/v1/tokens/ci"] {
             self.admin("DELETE", path, &Value::Null);
@@ -135,7 +135,7 @@ impl World {
     }
 }
 
-/// Whether the tests can act as other users of this machine.
+/// Whether the tests can act as other local users.
 fn is_root() -> bool {
     let is_root = geteuid().is_root();
     if !is_root {

@@ -1,4 +1,4 @@
-//! Every script of `scenarios/`, against Paceline and against `ovsdb-server` as the yardstick.
+//! Every script of `scenarios/`, against Paceline and against `ovsdb-server` as the reference.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! Signals to `paceline permit`: those sent to it alone reach the command, and those sent to its whole process
-//! group, as by a terminal, reach it once.
+//! Signals to `paceline permit`: a signal sent to it alone reaches the command, and a signal sent to its whole
+//! process group, as by a terminal, reaches the command once.
 
 use paceline_tests::server::paceline_binary;
 use paceline_tests::{Daemon, Launch, Scratch};
@@ -8,7 +8,7 @@ use std::io::{BufReader, Read as _, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-/// A terminal with a command in it that counts signals, and tells how many it got when it is terminated.
+/// A terminal with a command that counts signals, and prints the counts when it is terminated.
 struct Terminal {
     script: Child,
     keys: ChildStdin,
@@ -16,7 +16,7 @@ struct Terminal {
     command_line: Pid,
 }
 
-/// The command: a shell whose traps run as soon as a signal comes, because it only waits.
+/// The command: a shell whose traps run as soon as a signal arrives, because it only waits.
 const COUNTER: &str = r#"
 ints=0 quits=0
 trap 'ints=$((ints + 1)); echo "got INT"' INT
@@ -66,7 +66,7 @@ impl Terminal {
         next(&mut self.lines, words)
     }
 
-    /// Terminates the command, and tells how many of each it got.
+    /// Terminates the command, and returns how many of each it got.
     fn end(mut self) -> String {
         self.kill(Signal::TERM);
         let counted = self.next("ends ");
@@ -75,7 +75,7 @@ impl Terminal {
     }
 }
 
-/// What stands behind these words in the next line that has them.
+/// The text after these words in the next line that contains them.
 fn next(lines: &mut impl std::io::BufRead, words: &str) -> String {
     loop {
         let mut line = String::new();
@@ -114,7 +114,7 @@ fn a_key_of_the_terminal_reaches_the_command_once() {
     assert_eq!(terminal.end(), "10 10");
 }
 
-/// A shell ends its script after Ctrl-C exactly if what it ran was killed by it.
+/// A shell ends its script after Ctrl-C exactly if the signal killed the command.
 #[test]
 fn a_script_ends_with_the_command_that_a_key_kills() {
     let scratch = Scratch::new();
@@ -142,7 +142,7 @@ fn a_script_ends_with_the_command_that_a_key_kills() {
     assert_eq!(daemon.api().get("/v1/permits").expect(200), serde_json::json!([]));
 }
 
-/// Counts signals until its input ends, and then tells how many it got.
+/// Counts signals until its input ends, and then prints the counts.
 const COUNTER_OF_ALL: &str = r#"
 import os, select, signal
 # Every signal leaves a byte in this pipe, so that one which comes just before the wait ends that, too.
@@ -164,7 +164,7 @@ while True:
 print("ends", count)
 "#;
 
-/// `paceline permit` in a process group of its own, with a command that counts signals.
+/// `paceline permit` in its own process group, with a command that counts signals.
 struct Counting {
     child: Child,
     keys: ChildStdin,
@@ -188,7 +188,7 @@ impl Counting {
         Pid::from_child(&self.child)
     }
 
-    /// Stops the process by which the command line knows whether others got a signal, too.
+    /// Stops the process by which the command line detects whether the whole group got a signal.
     fn stop_witness(&self) {
         let children = |pid: Pid| {
             let pid = pid.as_raw_pid();
@@ -198,7 +198,7 @@ impl Counting {
             let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
             String::from_utf8_lossy(&line).contains("--witness")
         };
-        // One that a signal ended is replaced.
+        // A witness that a signal ended is replaced.
         let witness = loop {
             let children = children(self.pid());
             if let Some(pid) = children.split_whitespace().find(is_witness) {
@@ -208,7 +208,7 @@ impl Counting {
         kill_process(Pid::from_raw(witness).unwrap(), Signal::STOP).unwrap();
     }
 
-    /// Ends the input of the command, and tells how many signals it got.
+    /// Ends the input of the command, and returns how many signals it got.
     fn end(mut self) -> String {
         drop(self.keys);
         let counted = next(&mut self.lines, "ends ");
@@ -217,8 +217,8 @@ impl Counting {
     }
 }
 
-/// Whoever signals the whole process group reaches the command once, with or without a terminal: what it got
-/// itself is not passed on.
+/// A signal to the whole process group reaches the command once, with or without a terminal: if the command got it
+/// itself, it is not forwarded.
 #[test]
 fn a_signal_to_the_whole_group_reaches_the_command_once() {
     const TIMES: usize = 5;
@@ -234,7 +234,7 @@ fn a_signal_to_the_whole_group_reaches_the_command_once() {
     }
 }
 
-/// A signal that is sent to the command line alone reaches the command also if nobody can say whether others got it.
+/// A signal that is sent to the command line alone reaches the command even if it is unknown whether others got it.
 #[test]
 fn a_signal_is_not_lost_with_its_witness() {
     let scratch = Scratch::new();

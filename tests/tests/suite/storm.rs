@@ -1,14 +1,14 @@
-//! Everything at once against one daemon that is killed again and again: permits under ids that clients
-//! choose, locks of leased sessions, resources that are renamed and moved, roles and tokens that change,
-//! disks that are full. Clients remember what they were answered; a restart is no excuse.
+//! Everything at once against one daemon that is killed repeatedly: permits under ids that clients choose, locks of
+//! leased sessions, resources that are renamed and moved, roles and tokens that change, disks that are full. Clients
+//! remember the responses that they got; a restart is no excuse.
 //!
-//! - Nothing is granted twice: whoever is told that it holds something finds nobody else told so (C1, L1).
-//! - Nothing is lost: a permit that was answered is the same one when it is asked for again (P3).
-//! - Nothing comes back: what was answered as released and written is never held again (J5).
+//! - Nothing is granted twice: at most one client at a time has a response that it holds a thing (C1, L1).
+//! - Nothing is lost: a permit that was answered is the same one when it is requested again (P3).
+//! - Nothing returns: what was answered as released and written is never held again (J5).
 //! - Fencing numbers grow (L2).
 //!
-//! It runs for `STORM_SECONDS` (6 unless set); `STORM_SEED` chooses what the clients do, as far as
-//! threads let it repeat.
+//! It runs for `STORM_SECONDS` (6 by default). `STORM_SEED` chooses what the clients do, as far as threads allow it
+//! to repeat.
 
 use paceline_tests::{Api, Client, Daemon, Launch, Scratch};
 use serde_json::{Value, json};
@@ -24,19 +24,19 @@ const LOCKERS: usize = 3;
 const RESOURCES: usize = 6;
 const LOCKS: usize = 2;
 
-/// What all know.
+/// The shared state.
 struct World {
     socket: PathBuf,
     ovsdb: PathBuf,
-    /// The present name of each resource. Every name is used once, so it says which resource is meant.
+    /// The current name of each resource. Every name is used once, so it identifies the resource.
     names: Mutex<[String; RESOURCES]>,
-    /// Which client was told that it holds a resource; 0 for none.
+    /// The client that was granted a resource; 0 for none.
     holders: [AtomicUsize; RESOURCES],
     lock_owners: [AtomicUsize; LOCKS],
     fencing: [AtomicU64; LOCKS],
     /// Permits that were answered as released and written.
     gone: Mutex<BTreeSet<String>>,
-    /// Read by whoever talks to the daemon; written while it is killed and started.
+    /// Read-locked while a client uses the daemon; write-locked while the daemon is killed and started.
     up: RwLock<()>,
     stop: AtomicBool,
     grants: AtomicUsize,
@@ -59,7 +59,7 @@ impl Lots {
     }
 }
 
-/// A connection that outlives the daemon: what is not answered is sent again.
+/// A connection that outlives the daemon: an unanswered request is sent again.
 struct Caller<'a> {
     world: &'a World,
     api: Option<Api>,
@@ -70,20 +70,20 @@ impl Caller<'_> {
         Caller { world, api: None }
     }
 
-    /// The answer to a request that may be sent twice; none when the storm is over.
+    /// The response to a request that may be sent twice; none when the storm is over.
     fn call(&mut self, method: &str, path: &str, body: Option<&Value>) -> Option<(u16, Value)> {
         let body = body.map(Value::to_string);
         while !self.world.stop.load(Ordering::SeqCst) {
             if let Some(answer) = self.try_call(method, path, body.as_deref()) {
                 return Some(answer);
             }
-            // Until the daemon is back.
+            // Wait until the daemon is back.
             drop(self.world.up.read().unwrap());
         }
         None
     }
 
-    /// The same, once.
+    /// The same without repetition.
     fn try_call(&mut self, method: &str, path: &str, body: Option<&str>) -> Option<(u16, Value)> {
         let api = match &mut self.api {
             Some(api) => api,
@@ -107,7 +107,7 @@ impl World {
     }
 }
 
-/// A client that claims resources under ids of its own.
+/// A client that claims resources under its own ids.
 fn claim(world: &World, client: usize, seed: u64) {
     let mut lots = Lots(seed);
     let mut caller = Caller::new(world);
@@ -117,7 +117,8 @@ fn claim(world: &World, client: usize, seed: u64) {
         let path = format!("/v1/permits/c{client}-{turn}");
         let body = json!({"claims": [{"resource": name}], "max_wait": "200ms", "lease": "1h"});
         if lots.below(8) == 0 {
-            // Asks and leaves, so that it may be granted as it does; then it is given back like any other.
+            // Sends a request and disconnects, so that it may be granted at that moment; then the permit is released
+            // like any other.
             let mut other = Caller::new(world);
             let sent = Api::try_unix(&world.socket)
                 .and_then(|mut api| api.try_send("PUT", &path, Some(&body.to_string())));
@@ -134,7 +135,7 @@ fn claim(world: &World, client: usize, seed: u64) {
         world.grants.fetch_add(1, Ordering::SeqCst);
         let mut held = vec![resource];
         hold(world, client, resource);
-        // What else the daemon says it holds: children that were moved away while it holds their parent.
+        // What else it holds according to the daemon: children that were moved away while it holds their parent.
         let tree = caller.call("GET", "/v1/tree", None);
         let Some((200, tree)) = tree else {
             held.iter().for_each(|held| world.holders[*held].store(0, Ordering::SeqCst));
@@ -150,7 +151,7 @@ fn claim(world: &World, client: usize, seed: u64) {
             }
         }
         lots.pause(4);
-        // It is there still, however often the daemon was killed.
+        // It is still there, however often the daemon was killed.
         let Some((status, again)) = caller.call("PUT", &path, Some(&body)) else { return };
         assert_eq!((status, &again["request"]), (200, &permit["request"]), "lost: {again}");
         held.iter().for_each(|held| world.holders[*held].store(0, Ordering::SeqCst));
@@ -160,7 +161,7 @@ fn claim(world: &World, client: usize, seed: u64) {
                 204 => drop(world.gone.lock().unwrap().insert(format!("c{client}-{turn}"))),
                 // It was answered before the daemon was killed.
                 404 => {}
-                // Not on disk: it may be held again after a kill, so it is given back until it is.
+                // Not on disk: it may be held again after a kill, so the release is repeated until it is written.
                 200 => {
                     assert_eq!(answer["written"], false, "{answer}");
                     lots.pause(20);
@@ -202,8 +203,8 @@ fn lock(world: &World, client: usize, seed: u64) {
             let Some((status, answer)) = caller.call("PUT", &path, Some(&ask)) else { return };
             let fencing = match (status, answer["fencing"].as_u64()) {
                 (200, Some(fencing)) => fencing,
-                // The answer was lost with the daemon, or its time was over, or the disk is full: which of
-                // these, and whether it owns the lock, is not known.
+                // The response was lost with the daemon, or it timed out, or the disk is full: which of these, and
+                // whether it owns the lock, is unknown.
                 _ => {
                     let _ = caller.call("DELETE", &format!("{path}?session={session}"), None);
                     continue;
@@ -225,13 +226,13 @@ fn lock(world: &World, client: usize, seed: u64) {
     }
 }
 
-/// Renames and moves resources, changes roles, makes and revokes tokens.
+/// Renames and moves resources, changes roles, creates and revokes tokens.
 fn edit(world: &World, seed: u64) {
     let mut lots = Lots(seed);
     let mut caller = Caller::new(world);
     for turn in 0.. {
         let resource = 2 + lots.below(RESOURCES as u64 - 2) as usize;
-        // Nobody learns a name before the daemon has it.
+        // No client learns a name before the daemon has it.
         let mut names = world.names();
         let path = format!("/v1/resources/{}", names[resource]);
         let done = match lots.below(4) {
@@ -266,7 +267,7 @@ fn edit(world: &World, seed: u64) {
     }
 }
 
-/// Gives a resource another name, which only the OVSDB door can; whether it has it, or none when the storm
+/// Renames a resource, which only the OVSDB door can do. Returns whether it has the new name, or none when the storm
 /// is over.
 fn rename(world: &World, old: &str, new: &str) -> Option<bool> {
     let rename = json!(["Paceline",
@@ -275,7 +276,7 @@ fn rename(world: &World, old: &str, new: &str) -> Option<bool> {
     while !world.is_over() {
         let client = Client::connect(&world.ovsdb);
         match client.and_then(|mut client| client.call("transact", &rename)) {
-            // One that was not answered may have been done.
+            // An unanswered rename may have been done.
             Ok(results) => return Some(results[1]["rows"] == json!([{"name": new}])),
             Err(_) => drop(world.up.read().unwrap()),
         }
@@ -283,11 +284,11 @@ fn rename(world: &World, old: &str, new: &str) -> Option<bool> {
     None
 }
 
-/// Looks at the list of permits for any that was released.
+/// Checks the list of permits for any that was released.
 fn look(world: &World) {
     let mut caller = Caller::new(world);
     while !world.is_over() {
-        // Those first: what is released while the list is made may be in it.
+        // The released ones are read first: a permit that is released while the list is made may be in it.
         let gone = world.gone.lock().unwrap().clone();
         let Some((status, permits)) = caller.call("GET", "/v1/permits", None) else { return };
         assert_eq!(status, 200, "{permits}");
@@ -299,7 +300,7 @@ fn look(world: &World) {
     }
 }
 
-/// Kills the daemon and starts it again; between, lets its files not grow for a while.
+/// Kills the daemon and starts it again; in between, prevents its files from growing for a while.
 fn break_things(
     world: &World,
     launch: &Launch,

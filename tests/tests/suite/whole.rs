@@ -1,4 +1,4 @@
-//! The configuration as a whole at the command line: apply, export, backup, and what doctor says.
+//! The configuration as a whole on the command line: apply, export, backup, and doctor.
 
 use paceline_tests::server::paceline_binary;
 use paceline_tests::{Daemon, Launch, Scratch};
@@ -29,7 +29,7 @@ fn ended(output: Output) -> (i32, String, String) {
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
 }
 
-/// The same with this on standard input.
+/// The same with this standard input.
 fn fed(scratch: &Scratch, arguments: &[&str], input: &str) -> (i32, String, String) {
     let mut command = command(scratch, arguments);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -125,7 +125,7 @@ fn a_backup_of_a_serving_daemon_can_be_served() {
     assert_eq!(names, ["Fleet.db", "Paceline.db"], "and nothing half done");
     daemon.terminate();
 
-    // The copy is a database of its own: with it the daemon has what it had, but for what is transient.
+    // The copy is a complete database: with it the daemon has what it had, except for transient objects.
     std::fs::remove_dir_all(scratch.join("data")).unwrap();
     std::fs::create_dir(scratch.join("data")).unwrap();
     std::fs::rename(&copy, scratch.join("data/paceline.db")).unwrap();
@@ -140,7 +140,7 @@ fn a_backup_of_a_serving_daemon_can_be_served() {
     }
 }
 
-/// A lock and a permit that are held until standard input ends; the fencing number.
+/// A lock and a permit that are held until standard input ends; returns the fencing number.
 fn hold(scratch: &Scratch) -> (std::process::Child, u64) {
     let binary = paceline_binary();
     let words = "echo $PACELINE_FENCING; exec cat";
@@ -217,8 +217,8 @@ fn mistakes_are_told_with_what_to_try() {
     daemon.terminate();
 }
 
-/// All patterns of a rule must fit, also those of one attribute; and what is rejected stays so unless it is said
-/// otherwise.
+/// All patterns of a rule must match, including several for one attribute; and a rejecting rule is final unless it
+/// says `continue`.
 #[test]
 fn a_rule_means_what_it_says() {
     let scratch = Scratch::new();

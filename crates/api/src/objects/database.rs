@@ -1,4 +1,4 @@
-//! Transactions on Paceline's own database, and what their errors mean to a client.
+//! Transactions on Paceline's own database, and the meaning of their errors for a client.
 
 use super::values::Row;
 use super::{Object, identity, tests_of};
@@ -12,12 +12,12 @@ use serde_json::json;
 use std::sync::Arc;
 
 /// The daemon's own database.
-fn own_database(app: &App) -> Result<Arc<Hosted>, Error> {
+pub(super) fn own_database(app: &App) -> Result<Arc<Hosted>, Error> {
     let missing = || Error::new(tag::IO, "there is no database");
     app.host.database(own::DATABASE).ok_or_else(missing)
 }
 
-/// A transaction of no operations yet.
+/// A transaction without operations.
 pub(super) fn begin(app: &App) -> Result<Transaction, Problem> {
     let database = own_database(app).map_err(|error| own_problem(&error))?;
     Ok(Transaction::on(&database.schema()))
@@ -29,7 +29,7 @@ pub(crate) async fn transact(
     caller: &Identity,
     transaction: Transaction,
 ) -> Result<Vec<OpResult>, Error> {
-    // The number tells the calls of one caller apart.
+    // The number distinguishes the calls of one caller.
     let name = format!("{}#{}", caller.title(), app.host.number_call().0);
     let author = Author { name: &name, role: caller.role };
     own_database(app)?.transact_as(author, transaction).await
@@ -83,7 +83,7 @@ pub(super) async fn select_one<O: Object>(
     let found = identity::<O>(key)?;
     let select = begin(app)?.select(O::KIND.table, tests_of(&found));
     let results = transact(app, caller, select).await;
-    // A name that no row can have is an error of the database's, and the caller's.
+    // A name that no row can have is an error of the database, and the caller's mistake.
     results.map(|results| first_row(&results)).map_err(|error| problem::<O>(&error, key))
 }
 
@@ -92,7 +92,7 @@ pub(super) fn exists<O: Object>() -> Problem {
     Problem::conflict(format!("a {} of this {} exists already", O::KIND.word, O::KIND.id))
 }
 
-/// What an error of the database means to a client that edited the object `key`.
+/// The problem to report for an error of the database, to a client that edited the object `key`.
 pub(super) fn problem<O: Object>(error: &Error, key: &str) -> Problem {
     match (error.tag, &error.violation) {
         (tag::CONSTRAINT, None) if error.details.contains("identical values") => exists::<O>(),
@@ -104,7 +104,7 @@ pub(super) fn problem<O: Object>(error: &Error, key: &str) -> Problem {
     }
 }
 
-/// What an error of the database means to a client that edited several objects.
+/// The problem to report for an error of the database, to a client that edited several objects.
 pub(crate) fn own_problem(error: &Error) -> Problem {
     if error.tag == tag::PERMISSION {
         return refused(error);
@@ -129,7 +129,7 @@ pub(crate) fn own_problem(error: &Error) -> Problem {
     }
 }
 
-/// That the role of the caller is too low, for which change, and which role would do.
+/// The refusal because the caller's role is too low: which change needs which role.
 fn refused(error: &Error) -> Problem {
     let hint = match error.violation.as_deref() {
         Some(Violation { table, row, column, message }) => {
@@ -143,8 +143,8 @@ fn refused(error: &Error) -> Problem {
     Problem::permission().hint(hint)
 }
 
-/// What an error of the database means to a client that deleted the object `key`: a row that cannot be without it is
-/// named.
+/// The problem to report for an error of the database, to a client that deleted the object `key`. It names a
+/// row that depends on the object.
 pub(super) fn delete_problem<O: Object>(error: &Error, key: &str) -> Problem {
     let problem = problem::<O>(error, key);
     let Some(Violation { table, row: Some(row), column, .. }) = error.violation.as_deref() else {
@@ -160,7 +160,7 @@ pub(super) fn delete_problem<O: Object>(error: &Error, key: &str) -> Problem {
     problem.message(message).hint(format!("change or delete {user} {row} first"))
 }
 
-/// What people call the rows of a table.
+/// The word for the rows of a table in messages.
 fn word_of(table: &str) -> String {
     kind_of(table).map_or_else(|| table.to_lowercase(), |kind| kind.word.to_owned())
 }

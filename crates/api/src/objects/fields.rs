@@ -10,28 +10,27 @@ use paceline_catalogue::{Default, Each, Figure, Holds, Kind, Measure, Setting, S
 use paceline_tables::value::{Atom, Datum};
 use serde_json::{Map, Value, json};
 
-/// The word of the database for a list that is there and empty.
+/// The database's word for a list that is present and empty.
 const NONE: &str = "none";
 
-/// What a body is for.
+/// The purpose of a body.
 pub(crate) enum Reading {
-    /// A new row: what is not given is as rows begin.
+    /// A new row: missing members get their defaults.
     Create,
-    /// Another row in the place of one: what is not given goes back to its default, but for what the catalogue says
-    /// is kept.
+    /// A row that replaces another: missing members get their defaults, except those that the catalogue keeps.
     Replace,
-    /// A change of a row: what is not given stays.
+    /// A change of a row: missing members stay.
     Patch,
 }
 
 impl Reading {
-    /// Whether a member that is not given goes back to its default.
+    /// Whether a missing member is reset to its default.
     pub(super) fn resets(&self) -> bool {
         matches!(self, Self::Replace)
     }
 }
 
-/// The value that a column begins with.
+/// The default value of a column.
 const fn nothing_of(setting: &Setting) -> Datum {
     match setting.holds {
         Holds::Flag(_) | Holds::Switch(_) => flag(false),
@@ -39,12 +38,12 @@ const fn nothing_of(setting: &Setting) -> Datum {
     }
 }
 
-/// Whether it is neither one column nor a table of them.
+/// Whether it is neither a single column nor a table of them.
 fn is_own(setting: &Setting) -> bool {
     matches!(setting.holds, Holds::Own(_, shape) if !matches!(shape, Shape::Text))
 }
 
-/// The settings of a kind that the members of its objects are, without the one that names the object.
+/// The settings of a kind that are members of its objects, without the one that names the object.
 pub(super) fn members_of(kind: &'static Kind) -> impl Iterator<Item = &'static Setting> {
     kind.settings.iter().filter(|setting| setting.is_in_api() && setting.name != kind.id)
 }
@@ -53,7 +52,7 @@ pub(super) fn members_of(kind: &'static Kind) -> impl Iterator<Item = &'static S
 pub(super) struct Reader<'a> {
     pub(super) reading: &'a Reading,
     pub(super) row: &'a mut Row,
-    /// Where a column is, for errors.
+    /// The place of a column, for errors.
     pub(super) place: &'a dyn Fn(&str) -> Value,
 }
 
@@ -74,7 +73,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Reads an object of settings; `null` is an object of nothing but `null`.
+    /// Reads an object of settings; `null` counts as an object in which every member is `null`.
     fn table(
         &mut self,
         setting: &Setting,
@@ -93,7 +92,7 @@ impl Reader<'_> {
         object.finish()
     }
 
-    /// Reads an object of settings that is also `true`, where nothing more is said, or `false`.
+    /// Reads an object of settings that may also be `true`, without further settings, or `false`.
     fn switch(
         &mut self,
         setting: &Setting,
@@ -113,7 +112,7 @@ impl Reader<'_> {
         if is_given || self.reading.resets() {
             self.row.insert(setting.column.into(), flag(is_on));
         }
-        // What is off has nothing of how.
+        // If it is off, its settings are reset.
         let reading = if is_given && !is_on { &Reading::Replace } else { self.reading };
         let mut object = object.map_or_else(|| Members::of(json!({})), Ok)?;
         let mut reader = Reader { reading, row: self.row, place: self.place };
@@ -127,7 +126,7 @@ impl Reader<'_> {
         let value = match members.given(name) {
             Some(value) if !value.is_null() => self.value(setting, members, value)?,
             None if matches!(self.reading, Reading::Patch) => return Ok(()),
-            // A list that is missing is an empty one, and the model says what it must have.
+            // A missing list is an empty one, and the model checks what it must contain.
             _ if setting.default == Default::Required
                 && !matches!(setting.holds, Holds::Texts(_)) =>
             {
@@ -180,7 +179,7 @@ impl Reader<'_> {
             },
             (Holds::OneOf(words), Value::String(word)) => match words.contains(&word.as_str()) {
                 true => Ok(text(word)),
-                // An object cannot be without it, so the body is none.
+                // The setting is required, so the value is invalid.
                 false if setting.default == Default::Required => {
                     Err(members.wrong(name, &expected(holds), &value))
                 }
@@ -192,12 +191,12 @@ impl Reader<'_> {
     }
 }
 
-/// Whether it is one text of any form; the model checks which.
+/// Whether it is any text; the model checks its form.
 fn is_text(holds: &Holds) -> bool {
     expected(holds) == "a text"
 }
 
-/// What a setting may be, in a few words.
+/// The expected value of a setting, in a few words.
 fn expected(holds: &Holds) -> String {
     match holds {
         Holds::Integer(..) => "a whole number".into(),
@@ -209,7 +208,7 @@ fn expected(holds: &Holds) -> String {
     }
 }
 
-/// Shows the settings of a kind as members of an object; what has no value is left out.
+/// Shows the settings of a kind as members of an object; settings without a value are left out.
 pub(super) fn show(kind: &'static Kind, row: &Row, object: &mut Map<String, Value>) {
     for setting in members_of(kind).filter(|setting| !is_own(setting)) {
         let shown = match setting.holds {
@@ -224,7 +223,7 @@ pub(super) fn show(kind: &'static Kind, row: &Row, object: &mut Map<String, Valu
     }
 }
 
-/// The members of a table of settings; none if none has a value.
+/// The members of a table of settings; `None` if none has a value.
 fn show_table(inner: &'static [Setting], row: &Row) -> Option<Map<String, Value>> {
     let shown: Map<String, Value> = inner
         .iter()
@@ -235,7 +234,7 @@ fn show_table(inner: &'static [Setting], row: &Row) -> Option<Map<String, Value>
     (!shown.is_empty()).then_some(shown)
 }
 
-/// The value of a column as clients see it; none if there is none.
+/// The value of a column as clients see it; `None` if it has no value.
 fn show_value(holds: &Holds, value: &Datum) -> Option<Value> {
     match holds {
         Holds::Texts(each) if *each == Each::Protocol && *value == text(NONE) => {
@@ -247,13 +246,13 @@ fn show_value(holds: &Holds, value: &Datum) -> Option<Value> {
     }
 }
 
-/// A set as a list; none if it is empty.
+/// A set as a list; `None` if it is empty.
 fn show_set(value: &Datum) -> Option<Value> {
     let list: Vec<Value> = value.atoms().iter().map(shown).collect();
     (!list.is_empty()).then_some(Value::Array(list))
 }
 
-/// A map as an object; none if it is empty.
+/// A map as an object; `None` if it is empty.
 fn by_name(value: &Datum) -> Option<Value> {
     let member = |(key, value): &(Atom, Atom)| {
         (key.as_str().map_or_else(|| shown(key).to_string(), str::to_owned), shown(value))
@@ -262,7 +261,7 @@ fn by_name(value: &Datum) -> Option<Value> {
     (!members.is_empty()).then_some(Value::Object(members))
 }
 
-/// The live figures of a row; those that are not known yet are left out.
+/// The live figures of a row; unknown ones are left out.
 pub(super) fn show_figures(figures: &[Figure], row: &Row) -> Map<String, Value> {
     let show = |figure: &Figure| {
         let value = row.get(figure.name)?;

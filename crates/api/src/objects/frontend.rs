@@ -1,4 +1,4 @@
-//! Frontends: where requests come in.
+//! Frontends: where requests arrive.
 
 use super::Object;
 use super::fields::Reading;
@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 /// The table Frontend.
 pub(super) struct Frontend;
 
-/// What stands between a backend and its condition in the column `use_backend`.
+/// The text between a backend and its condition in the column `use_backend`.
 const WHEN: &str = " when ";
 
 impl Object for Frontend {
@@ -59,8 +59,8 @@ impl Object for Frontend {
     }
 }
 
-/// The objects of a list that is given, or nothing of a list that goes back to its default; none if the
-/// list stays as it is. One object alone is a list of it.
+/// The objects of a given list, or none for a list that is reset to its default; `None` if the list stays as it
+/// is. A single object is a list of one.
 fn entries(
     members: &mut Members,
     name: &'static str,
@@ -74,7 +74,7 @@ fn entries(
     Ok((is_given || reading.resets()).then_some(list))
 }
 
-/// The name of a backend, in which a blank would be taken for its end.
+/// The name of a backend. A blank in it would be taken for its end.
 fn word(members: &mut Members, name: &'static str) -> Result<String, Problem> {
     let text = members.required_text(name)?;
     match text.contains(char::is_whitespace) {
@@ -88,7 +88,7 @@ fn word(members: &mut Members, name: &'static str) -> Result<String, Problem> {
     }
 }
 
-/// A map from the place of each text, from 1.
+/// A map from the position of each text, from 1, to the text.
 fn numbered(texts: Vec<String>) -> Datum {
     let numbered = (1..).zip(texts);
     Datum::map_of(numbered.map(|(at, text)| (Atom::Integer(at), Atom::string(&text))).collect())

@@ -2,6 +2,8 @@
 
 use super::Object;
 use paceline_catalogue::{CHECKPOINTS, Kind, SERVERS, USERS};
+use paceline_host::system_users;
+use paceline_types::nearest;
 
 /// The table Checkpoint.
 pub(super) struct Checkpoint;
@@ -23,4 +25,14 @@ pub(super) struct User;
 
 impl Object for User {
     const KIND: &'static Kind = &USERS;
+
+    fn doubt(key: &str) -> Option<String> {
+        let names = system_users();
+        if names.iter().any(|name| name == key) {
+            return None;
+        }
+        let near = nearest(key, names.iter().map(String::as_str));
+        let near = near.map(|near| format!(", did you mean \"{near}\"?")).unwrap_or_default();
+        Some(format!("user \"{key}\": this machine knows no user of that name{near}"))
+    }
 }

@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 /// The pool that always exists.
 pub(crate) const DEFAULT: &str = "default";
 
-/// What a range of priorities is.
+/// The description of a range of priorities.
 const BOTH_ENDS: &str = "two whole numbers, the lowest and the highest priority";
 
 /// The table Pool.
@@ -83,7 +83,7 @@ impl Object for Pool {
     }
 }
 
-/// That a priority is the number of rejected requests.
+/// The error that a priority is the number of rejected requests.
 pub(super) fn reserved(member: &str, table: &str, column: &str) -> Problem {
     let (least, rejected) = (Priority::MIN, Priority::REJECTED);
     let message = format!(
@@ -116,7 +116,7 @@ async fn start(
     Path(name): Path<String>,
 ) -> Answer {
     if name == DEFAULT {
-        // It is always started, and starting a started pool succeeds.
+        // The default pool is always started, and starting a started pool succeeds.
         return ok(&Pool::without_row(&app, DEFAULT).unwrap_or_default());
     }
     set_state(&app, &identity, &name, "started").await

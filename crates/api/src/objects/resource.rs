@@ -1,4 +1,4 @@
-//! Resources: their parents are references in the database and names to clients.
+//! Resources: their parents are references in the database and names for clients.
 
 use super::Object;
 use super::database::{self, begin, rows};
@@ -17,7 +17,7 @@ use paceline_types::Uuid;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeSet, HashMap};
 
-/// Most parents of one resource that a body may name.
+/// The most parents of one resource that a body may name.
 const PARENTS_MAX: usize = 1_000;
 
 /// The table Resource.
@@ -61,8 +61,8 @@ impl Object for Resource {
     }
 }
 
-/// Turns the names of parents into references. Returns also a transaction that makes sure that the parents are still
-/// those.
+/// Turns the names of parents into references. Also returns a transaction that checks that the parents have not
+/// changed.
 pub(super) async fn find_parents<O: Object>(
     app: &App,
     caller: &Identity,
@@ -102,11 +102,11 @@ pub(super) async fn find_parents<O: Object>(
     Ok((row, checked))
 }
 
-/// Children that a refusal names.
+/// The most children that a refusal names.
 const CHILDREN_NAMED_MAX: usize = 5;
 
-/// That a resource which is to be deleted has no children, unless the query says `orphan`. Returns a transaction that
-/// makes sure of it.
+/// Checks that a resource to be deleted has no children, unless the query has `orphan`. Returns a transaction
+/// that checks that again.
 pub(super) async fn no_children<O: Object>(
     app: &App,
     caller: &Identity,

@@ -4,29 +4,31 @@ use super::database::{self, begin, edit, first_row, select_all};
 use super::fields::Reading;
 use super::pool::reserved;
 use super::values::{Row, flag, number, number_in, text, text_in};
-use super::{Object, columns_of, describe, made, read_row, verb_of};
+use super::{Object, columns_of, describe, made, read_row, verb_of, warned};
+use crate::config::own_database;
 use crate::identity::{Identity, Role};
 use crate::members::Members;
 use crate::openapi::{name_of, new_of};
 use crate::operation::{EDIT, Operation};
 use crate::respond::{Answer, Problem, done};
 use crate::router::Routes;
+use crate::turns::wait;
 use crate::{Shared, body};
 use axum::body::Body;
 use axum::extract::{Extension, Path, State};
 use axum::http::HeaderMap;
-use paceline_catalogue::{Kind, RULES, SAVED_RULES};
+use paceline_catalogue::{Kind, RULES};
+use paceline_host::Author;
 use paceline_host::words::{Criterion, PatternMode, parse_action, parse_criteria, show_criteria};
 use paceline_tables::value::Datum;
 use paceline_tables::{Function, tag};
 use paceline_types::{Name, Priority};
 use serde_json::{Map, Value, json};
-use std::collections::BTreeSet;
 
-/// How far behind the last rule a new one is put.
+/// The distance of a new rule from the last one.
 const STEP: u64 = 10;
 
-/// How often an edit that lost against another is tried again.
+/// How often an edit that lost against another one is retried.
 const TRIES_MAX: u32 = 5;
 
 /// The words of the actions that take a number.
@@ -51,7 +53,7 @@ impl Object for Rule {
     }
 }
 
-/// Reads `match`, and `mode` and `nocase`, which hold for the patterns that do not say their own.
+/// Reads `match`, and `mode` and `nocase`, which apply to patterns without their own.
 fn read_match(members: &mut Members, reading: &Reading, row: &mut Row) -> Result<(), Problem> {
     let mode = members.word("mode", &MODES)?.unwrap_or(PatternMode::Exact);
     let nocase = members.flag("nocase")?.unwrap_or(false);
@@ -73,6 +75,10 @@ fn read_match(members: &mut Members, reading: &Reading, row: &mut Row) -> Result
             Value::Array(several) => several,
             one => vec![one],
         };
+        if several.is_empty() {
+            // Without a pattern the rule would match every value.
+            return Err(wrong(&"expected at least one pattern"));
+        }
         for one in several {
             let (mode, nocase, pattern) = read_pattern(one, mode, nocase).ok_or_else(|| {
                 wrong(&"expected a text, or an object such as {\"glob\": \"a*\"}")
@@ -84,7 +90,7 @@ fn read_match(members: &mut Members, reading: &Reading, row: &mut Row) -> Result
     Ok(())
 }
 
-/// A pattern: a text, or an object with the mode as its member and perhaps `nocase`.
+/// A pattern: a text, or an object with the mode as its member and optionally `nocase`.
 fn read_pattern(
     value: Value,
     mode: PatternMode,
@@ -104,7 +110,7 @@ fn read_pattern(
     Some((mode, nocase, pattern.as_str()?.to_owned()))
 }
 
-/// Reads `set`, `raise`, `lower` or `reject`; none of them is no change.
+/// Reads `set`, `raise`, `lower` or `reject`; without any of them the rule changes nothing.
 fn read_action(members: &mut Members, reading: &Reading, row: &mut Row) -> Result<(), Problem> {
     let mut action: Option<String> = None;
     let mut named = false;
@@ -213,9 +219,8 @@ async fn new(
             .select(table, [("number", Function::Equal, value)]);
         match edit(&app, &identity, added).await {
             Ok(results) => {
-                return made(
-                    &first_row(&results).as_ref().map(describe::<Rule>).unwrap_or_default(),
-                );
+                let rule = first_row(&results).as_ref().map(describe::<Rule>).unwrap_or_default();
+                return made(&warned::<Rule>(&app, &own.to_string(), rule));
             }
             // Another client took the number in between.
             Err(error)
@@ -244,31 +249,12 @@ async fn clear(State(app): State<Shared>, Extension(identity): Extension<Identit
 
 /// `POST /v1/rules/save`: the saved list becomes the running one
 async fn save(State(app): State<Shared>, Extension(identity): Extension<Identity>) -> Answer {
-    let columns: BTreeSet<&str> = RULES.settings.iter().map(|setting| setting.column).collect();
-    for tries in 1.. {
-        let rules = select_all(&app, &identity, Rule::KIND.table).await?;
-        let kept = |row: &Row| -> Row {
-            row.iter()
-                .filter(|(column, _)| columns.contains(column.as_str()))
-                .map(|(column, value)| (column.clone(), value.clone()))
-                .collect()
-        };
-        let rules: Vec<Row> = rules.iter().map(kept).collect();
-        // What is saved is the list as it is now, not as it was when it was read.
-        let compared = columns.iter().copied();
-        let expected = rules.iter().map(columns_of);
-        let cleared = begin(&app)?
-            .expect(Rule::KIND.table, [], compared, expected)
-            .delete(SAVED_RULES.table, []);
-        let saved = rules.iter().fold(cleared, |transaction, row| {
-            transaction.insert(SAVED_RULES.table, columns_of(row))
-        });
-        match edit(&app, &identity, saved).await {
-            Ok(_) => return done(),
-            Err(error) if error.tag == tag::TIMED_OUT && tries < TRIES_MAX => {}
-            Err(error) => return Err(database::problem::<Rule>(&error, "")),
-        }
-    }
+    let _place = wait(&app.answers.working, &identity).await;
+    let database = own_database(&app)?;
+    let title = identity.title();
+    let author = Author { name: &title, role: identity.role };
+    let saved = tokio::task::block_in_place(|| database.edit(author, paceline_config::save_rules));
+    saved.map_err(|error| database::problem::<Rule>(&error, ""))?;
     done()
 }
 

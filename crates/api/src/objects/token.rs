@@ -25,10 +25,10 @@ use paceline_tables::tag;
 use paceline_types::Span;
 use serde_json::{Map, Value, json};
 
-/// How long a token is good for unless said.
+/// The default lifetime of a token.
 const LIFE: Span = Span(90 * 86_400 * 1_000_000_000);
 
-/// The shortest life of a token.
+/// The shortest lifetime of a token.
 const LIFE_MIN: Span = Span(1_000_000_000);
 
 /// Longest name of a token.
@@ -73,7 +73,7 @@ async fn list(State(app): State<Shared>, Extension(identity): Extension<Identity
     ok(&Value::Array(tokens))
 }
 
-/// What a body asks for.
+/// The parsed body.
 struct New {
     name: String,
     role: Role,
@@ -95,7 +95,7 @@ impl New {
     }
 }
 
-/// The member `role`, which must be there.
+/// The required member `role`.
 fn role(members: &mut Members) -> Result<Role, Problem> {
     let words = Role::ALL.map(|role| (role.word(), role));
     members.word("role", &words)?.ok_or_else(|| {
@@ -121,7 +121,7 @@ fn checked(name: String) -> Result<String, Problem> {
     }
 }
 
-/// How long the token lives: none for ever.
+/// The lifetime of the token: `None` for unlimited.
 fn life(members: &mut Members) -> Result<Option<Span>, Problem> {
     let Some(text) = members.text("expires")? else { return Ok(Some(LIFE)) };
     if text == "never" {

@@ -5,7 +5,8 @@ use super::database::select_all;
 use super::resource::{Resource, name_parents};
 use super::values::{Row, text_in};
 use crate::identity::Identity;
-use crate::respond::Answer;
+use crate::large::Text;
+use crate::respond::{Answer, Problem};
 use crate::{App, Shared, large};
 use axum::extract::{Extension, State};
 use paceline_host::WaitsFor;
@@ -14,13 +15,13 @@ use paceline_types::RequestId;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Most requests that are looked at for their claims.
+/// The most requests whose claims are read.
 const REQUESTS_MAX: usize = 100_000;
 
-/// Most claims of them that are shown.
+/// The most claims that are shown.
 const CLAIMS_MAX: usize = 1_000_000;
 
-/// What is known of one resource.
+/// The state of one resource.
 #[derive(Default, Serialize)]
 struct Node {
     parents: Vec<String>,
@@ -46,11 +47,11 @@ pub(super) async fn tree(
         name_parents::<Resource>(&app, &identity, &mut rows).await?;
         Ok(rows)
     };
-    large::list_rows(&identity, rows, |rows| drawn(&app, rows)).await
+    large::list_rows(&app, &identity, rows, |rows, text| drawn(&app, rows, text)).await
 }
 
 /// The tree as it is sent.
-fn drawn(app: &App, rows: Vec<Row>) -> Vec<u8> {
+fn drawn(app: &App, rows: Vec<Row>, text: &mut Text) -> Result<(), Problem> {
     let mut nodes: BTreeMap<String, Node> = BTreeMap::new();
     for row in &rows {
         let Some(name) = text_in(row, "name") else { continue };
@@ -60,8 +61,12 @@ fn drawn(app: &App, rows: Vec<Row>) -> Vec<u8> {
     }
     let mut left = CLAIMS_MAX;
     app.host.control().look(RequestId(0), REQUESTS_MAX, |request, why| {
+        // It is in line for its claims only when it has passed its checkpoints.
+        if matches!(why.waits_for, WaitsFor::Checkpoint { .. }) {
+            return;
+        }
         for claim in request.claims.iter().take(left) {
-            // One that was made for a claim has no row and no parents.
+            // A resource that was made for a claim has no row and no parents.
             let node = nodes.entry(claim.resource.to_string()).or_default();
             let list = match why.waits_for {
                 WaitsFor::Nothing => &mut node.holders,
@@ -71,5 +76,5 @@ fn drawn(app: &App, rows: Vec<Row>) -> Vec<u8> {
         }
         left = left.saturating_sub(request.claims.len());
     });
-    large::text(&nodes.iter().map(|(name, node)| Named { name, node }).collect::<Vec<_>>())
+    text.json(&nodes.iter().map(|(name, node)| Named { name, node }).collect::<Vec<_>>())
 }

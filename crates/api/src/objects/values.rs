@@ -48,7 +48,7 @@ pub(crate) fn shown(atom: &Atom) -> Value {
     }
 }
 
-/// The only value of a column as JSON; none if it has none or several.
+/// The only value of a column as JSON; `None` if it has none or several.
 pub(crate) fn shown_one(value: &Datum) -> Option<Value> {
     value.single().map(shown)
 }

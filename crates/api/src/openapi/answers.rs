@@ -26,7 +26,7 @@ fn list(of: &Value) -> Value {
     json!({ "type": "array", "items": of })
 }
 
-/// An answer whose members are all there but those named.
+/// An answer in which all members are required except those named.
 fn answer(members: Value, missing: &[&str]) -> Value {
     let names = members.as_object().into_iter().flatten().map(|(name, _)| name.as_str());
     let required: Vec<&str> = names.filter(|name| !missing.contains(name)).collect();
@@ -34,7 +34,7 @@ fn answer(members: Value, missing: &[&str]) -> Value {
     json!({ "type": "object", "properties": members, "required": required })
 }
 
-/// All of them.
+/// All schemas.
 pub(super) fn all() -> Map<String, Value> {
     let parts = [held(), waiting(), explained(), daemon()];
     parts
@@ -117,7 +117,7 @@ fn waiting() -> Value {
     })
 }
 
-/// What would become of a request.
+/// What would happen to a request.
 fn explained() -> Value {
     let rule =
         answer(json!({ "number": or_null(number()), "outcome": text(), "message": text() }), &[]);
@@ -139,7 +139,11 @@ fn explained() -> Value {
             "rules": list(&rule), "checkpoints": list(&checkpoint), "foreseen": foreseen,
             "message": text(), "priority": number(), "pool": text(), "backend": text(),
             "server": text(),
-        }), &["priority", "pool", "backend", "server"]),
+            "warnings": {
+                "type": "array", "items": text(),
+                "description": "Frontends, backends and servers that the request names and that do not exist.",
+            },
+        }), &["priority", "pool", "backend", "server", "warnings"]),
         "Node": answer(json!({
             "name": text(), "parents": list(&text()), "holders": list(&number()),
             "waiters": list(&number()),
@@ -187,8 +191,8 @@ fn daemon() -> Value {
             "op": { "type": "string", "description": "`create`, `change`, `delete`, `drift` or `warning`." },
             "kind": text(), "name": text(), "members": list(&text()), "taken_over": flag(), "deleted": flag(),
             "renamed": { "type": "string", "description": "What the object is called, if it was renamed since the file was applied." },
-            "message": text(),
-        }), &["kind", "name", "members", "taken_over", "deleted", "renamed", "message"]),
+            "message": text(), "line": number(), "column": number(),
+        }), &["kind", "name", "members", "taken_over", "deleted", "renamed", "message", "line", "column"]),
         "Document": { "type": "object", "description": "An OpenAPI document." },
         "Error": answer(error, &optional),
     })

@@ -1,14 +1,25 @@
 //! Schemas of bodies that are not objects of the catalogue. Each has exactly the members that its handler reads.
 
 use super::schema::or_null;
+use paceline_types::limits;
 use serde_json::{Map, Value, json};
 
-/// A length of time.
+/// A duration.
 fn span() -> Value {
     json!({ "type": "string", "description": "A length of time, such as `1.5s`.", "examples": ["1.5s"] })
 }
 
-/// A body with these members; those that are not required may be `null`, which is the same as nothing.
+/// The secret by which a waiter that asks again is recognised.
+fn place() -> Value {
+    let (min, max) = (limits::PLACE_BYTES.start(), limits::PLACE_BYTES.end());
+    json!({
+        "type": "string", "minLength": min, "maxLength": max, "pattern": "^[A-Za-z0-9._-]+$",
+        "description": "A random secret, which the client sends again if the daemon is restarted while the request waits: it then keeps its place in the queue.",
+        "examples": ["0b1946ac92492d2347c6235b4d2611184"],
+    })
+}
+
+/// A body with these members. Members that are not required may be `null`, which is the same as missing.
 fn body(members: Value, required: &[&str]) -> Value {
     let Value::Object(members) = members else { return Value::Null };
     let optional = |(name, schema): (String, Value)| {
@@ -21,7 +32,7 @@ fn body(members: Value, required: &[&str]) -> Value {
     })
 }
 
-/// All of them.
+/// All schemas.
 pub(super) fn all() -> Map<String, Value> {
     let (text, flag) = (json!({ "type": "string" }), json!({ "type": "boolean" }));
     let texts = json!({ "type": "array", "items": text });
@@ -44,6 +55,7 @@ pub(super) fn all() -> Map<String, Value> {
         "within": { "type": "array", "items": text, "description": "Sessions around the request, whose claims it does not wait for." },
         "lease": span(),
         "once": { "type": "boolean", "description": "Whether the request ends as soon as it may run, so that nothing is held." },
+        "place": place(),
     });
     let mut asked = wanted.clone();
     asked["on"] = json!({
@@ -62,6 +74,7 @@ pub(super) fn all() -> Map<String, Value> {
         "TakeLock": body(json!({
             "session": session, "steal": flag,
             "wait": { "type": "string", "description": "How long to wait for it, such as `1.5s`.", "examples": ["1.5s"] },
+            "place": place(),
         }), &["session"]),
         "Unlock": body(json!({ "session": session }), &[]),
         "Cancel": body(json!({

@@ -4,12 +4,12 @@ use paceline_catalogue::{Default, Figure, Holds, KINDS, Kind, Measure, Setting, 
 use paceline_types::Role;
 use serde_json::{Map, Value, json};
 
-/// What a schema is for.
+/// The purpose of a schema.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Use {
-    /// A body that makes or replaces an object.
+    /// A body that creates or replaces an object.
     New,
-    /// A body that changes one.
+    /// A body that changes an object.
     Change,
     /// An answer.
     Answer,
@@ -20,7 +20,7 @@ pub(crate) fn name_of(kind: &Kind) -> String {
     kind.table.replace('_', "")
 }
 
-/// The name of the schema of a body that makes or replaces an object.
+/// The name of the schema of a body that creates or replaces an object.
 pub(crate) fn new_of(kind: &Kind) -> String {
     format!("New{}", name_of(kind))
 }
@@ -56,13 +56,13 @@ fn object(kind: &'static Kind, used: Use) -> Value {
     let mut required: Vec<&str> = settings
         .iter()
         .filter(|setting| match used {
-            // Paths name objects, but tokens, which are made by their own path.
+            // Paths name objects, except for tokens, which have their own path for creation.
             Use::New => {
                 let is_named = setting.name == kind.id && kind.table != "Token";
                 setting.default == Default::Required && !is_named && !is_list(setting)
             }
             Use::Change => false,
-            // A flag is a column of its own that always has a value.
+            // A flag is a separate column that always has a value.
             Use::Answer => {
                 let is_there = setting.default == Default::Required || setting.name == kind.id;
                 is_there || matches!(setting.holds, Holds::Flag(_))
@@ -85,10 +85,18 @@ fn object(kind: &'static Kind, used: Use) -> Value {
         Use::Answer => {}
         _ if kind.table == "Token" => {}
         _ => {
-            object["properties"]["figures"] = json!({
-                "description": "Ignored, so that an object that was read can be sent back unchanged.",
-            });
+            for name in ["figures", "warnings"] {
+                object["properties"][name] = json!({
+                    "description": "Ignored, so that an object that was read can be sent back unchanged.",
+                });
+            }
         }
+    }
+    if used == Use::Answer && !["Token", "Saved_Rule"].contains(&kind.table) {
+        object["properties"]["warnings"] = json!({
+            "type": "array", "items": { "type": "string" },
+            "description": "In the answer to an edit: settings of the object that work but are probably mistakes.",
+        });
     }
     if kind.table == "Token" && used == Use::Answer {
         for (name, doc) in [("created", "When it was issued."), ("expires", "When it expires.")] {
@@ -101,7 +109,7 @@ fn object(kind: &'static Kind, used: Use) -> Value {
     object
 }
 
-/// A list that is missing is an empty one.
+/// A missing list is an empty one.
 fn is_list(setting: &Setting) -> bool {
     matches!(setting.holds, Holds::Texts(_))
 }
@@ -209,7 +217,7 @@ fn texts(used: Use) -> Value {
     if used == Use::Answer { list } else { json!({ "anyOf": [list, text()] }) }
 }
 
-/// A word. That of an answer is any text, so that a client of this version takes words of later ones.
+/// A word. In an answer it is any text, so that a client of this version accepts words of later ones.
 fn word(words: &[&str], used: Use) -> Value {
     if used == Use::Answer { text() } else { json!({ "type": "string", "enum": words }) }
 }
@@ -230,7 +238,7 @@ fn flag() -> Value {
     json!({ "type": "boolean" })
 }
 
-/// The same, or `null`, which is the same as nothing.
+/// The same, or `null`, which is the same as missing.
 pub(super) fn or_null(mut schema: Value) -> Value {
     if let Some(any) = schema.get_mut("anyOf").and_then(Value::as_array_mut) {
         any.push(json!({ "type": "null" }));

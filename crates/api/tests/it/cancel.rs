@@ -1,4 +1,4 @@
-//! Requests that wait, taken out of their queues by operators.
+//! Waiting requests that operators cancel.
 
 use crate::world::World;
 use serde_json::{Value, json};

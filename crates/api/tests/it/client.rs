@@ -1,4 +1,4 @@
-//! A small HTTP client that waits: one connection, one request at a time.
+//! A small blocking HTTP client: one connection, one request at a time.
 
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -33,14 +33,14 @@ impl Answer {
         self.headers.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
     }
 
-    /// That it has this status; the body.
+    /// Checks that it has this status. Returns the body.
     #[track_caller]
     pub fn expect(self, status: u16) -> Value {
         assert_eq!(self.status, status, "{}", self.text);
         self.body
     }
 
-    /// That it is this error.
+    /// Checks that it is this error.
     #[track_caller]
     pub fn expect_error(self, status: u16, word: &str) -> Value {
         assert_eq!(
@@ -140,7 +140,7 @@ impl Client {
         Answer { status, headers, body, text }
     }
 
-    /// The next server-sent event: its name and its data. Chunks are read as they come.
+    /// The next server-sent event: its name and its data. Chunks are read as they arrive.
     pub fn event(&mut self) -> (String, Value) {
         let (mut name, mut data) = (String::new(), Value::Null);
         let end = Instant::now() + PATIENCE;
@@ -157,21 +157,21 @@ impl Client {
         }
     }
 
-    /// The status of a GET, also if the answer came before the question, because there is no room.
+    /// The status of a GET, even if the answer arrives before the request, because there is no place.
     pub fn answer_or_send(&mut self, path: &str) -> u16 {
         let request = format!("GET {path} HTTP/1.1\r\nhost: p\r\nconnection: close\r\n\r\n");
         let _ = self.stream.get_mut().write_all(request.as_bytes());
         self.head().0
     }
 
-    /// That the daemon closed the connection.
+    /// Whether the daemon closed the connection.
     pub fn is_closed(&mut self) -> bool {
         matches!(self.stream.fill_buf(), Ok([]) | Err(_))
     }
 }
 
 impl Client {
-    /// Begins a session; its secret.
+    /// Begins a session. Returns its secret.
     #[track_caller]
     pub fn session(&mut self, body: Value) -> String {
         let session = self.post("/v1/sessions", body).expect(201);
@@ -185,7 +185,7 @@ impl Client {
 pub struct Events(pub Client);
 
 impl Events {
-    /// The next event of this name; others are passed over.
+    /// The next event of this name; others are skipped.
     pub fn next(&mut self, name: &str) -> Value {
         loop {
             let (found, data) = self.0.event();

@@ -45,7 +45,7 @@ fn names(client: &mut Client) -> Vec<Value> {
     pools.as_array().unwrap().iter().map(|pool| pool["name"].clone()).collect()
 }
 
-/// The daemon does not know where a text was read unless it is told.
+/// The daemon does not know where a text was read unless the query says so.
 #[test]
 fn relative_files_are_looked_for_in_the_directory_that_is_told() {
     let world = World::new();
@@ -89,7 +89,7 @@ fn a_text_is_compared_then_applied_then_there_is_nothing_to_change() {
     let exported = client.get("/v1/config");
     assert_eq!(exported.header("content-type"), Some("application/toml"));
     assert_eq!(apply(&mut client, "", &exported.text).expect(200), json!([]));
-    // What was made by hand stays, what the file made and no longer names goes.
+    // Objects that were made by hand stay; objects that the file made and no longer names are deleted.
     client.put("/v1/pools/hand", json!({})).expect(201);
     let changed = TEXT.replace("max = 8", "max = 3").replace("[[rule]]", "[[x]]");
     let changed = changed.split_once("[[x]]").unwrap().0;
@@ -100,7 +100,7 @@ fn a_text_is_compared_then_applied_then_there_is_nothing_to_change() {
             { "op": "change", "kind": "pool", "name": "batch", "members": ["threads"] },
         ])
     );
-    // What a program that failed writes deletes nothing.
+    // The output of a failed program deletes nothing.
     for blank in ["", " \n\n"] {
         apply(&mut client, "", blank).expect_error(422, "constraint");
     }
@@ -162,14 +162,14 @@ fn every_error_of_a_text_is_told_with_its_place_and_nothing_is_changed() {
         assert!(errors[0]["hint"].as_str().unwrap().contains("priority"), "{error}");
         assert_eq!(errors[1]["line"], 7);
     }
-    // What is right by itself may not fit what is there: the place in the text is told.
+    // A valid text may conflict with existing objects: the place in the text is reported.
     client.put("/v1/pools/hand", json!({ "priority": [-9, -8], "started": true })).expect(201);
     for query in ["?dry_run=true", ""] {
         let error = apply(&mut client, query, TEXT).expect_error(422, "constraint");
         assert_eq!(error["errors"][0]["line"], 4, "{error}");
         assert_eq!(names(&mut client), ["default", "hand"]);
     }
-    // An attempt that was only compared or failed left nothing behind that hinders the next.
+    // An attempt that was a dry run or failed left nothing behind that hinders the next.
     client.delete("/v1/pools/hand").expect(204);
     apply(&mut client, "", TEXT).expect(200);
 }
@@ -256,7 +256,7 @@ fn whoever_only_creates_never_replaces() {
     create("new", "*").expect_error(409, "conflict");
     create("default", "*").expect_error(409, "conflict");
     create("other", "\"v1\"").expect_error(400, "bad_request");
-    // Of many at once one makes it.
+    // Of many at once one succeeds.
     let made = std::thread::scope(|scope| {
         let race = || {
             let mut client = world.unix();
@@ -282,7 +282,7 @@ fn copy(client: &mut Client) -> Vec<u8> {
     bytes
 }
 
-/// The configuration in a copy, which must be whole.
+/// The configuration in a copy, which must be complete.
 fn exported(world: &World, bytes: &[u8]) -> String {
     let file = world.directory.join("copy.db");
     std::fs::write(&file, bytes).unwrap();
@@ -325,7 +325,7 @@ fn copies_under_load_have_all_that_was_answered_before() {
             let text = exported(&world, &bytes);
             let has = |number: u32| text.contains(&format!("\"r{number:03}\""));
             assert!((1..=before).all(has), "{before}: {text}");
-            // What came after is a beginning of the rest, without holes.
+            // Later objects are a prefix of the rest, without gaps.
             let last = (1..=200).rev().find(|number| has(*number)).unwrap_or(0);
             assert!((1..=last).all(has), "{last}: {text}");
         }
@@ -336,7 +336,7 @@ fn copies_under_load_have_all_that_was_answered_before() {
 fn few_copies_are_in_memory_at_a_time() {
     let _alone = COPYING.lock().unwrap_or_else(PoisonError::into_inner);
     let world = World::new();
-    // More than fits into what lies between two ends of a socket.
+    // More than the buffers of a socket hold.
     let text: String =
         (0..20_000).map(|n| format!("[[resource]]\nname = \"a-rather-long-name-{n}\"\n")).collect();
     apply(&mut world.unix(), "", &text).expect(200);
@@ -348,7 +348,7 @@ fn few_copies_are_in_memory_at_a_time() {
     let error = world.unix().get("/v1/backup").expect_error(503, "refused");
     assert_eq!(error["reason"], "exhausted");
     drop(held);
-    // They are given back when the daemon sees that nobody reads any more.
+    // The places are released when the daemon notices that the clients no longer read.
     let started = Instant::now();
     let mut client = world.unix();
     loop {

@@ -1,4 +1,4 @@
-//! The door itself: who comes in, what every error looks like, and clients that behave badly.
+//! The door itself: which clients it accepts, what every error looks like, and clients that misbehave.
 
 use crate::client::PATIENCE;
 use crate::world::World;
@@ -125,7 +125,7 @@ fn a_huge_body_is_refused_before_it_is_read() {
     let body = format!("{{\"name\": \"{}\"}}", "x".repeat(1 << 20));
     client.send("POST", "/v1/sessions", Some(&body));
     client.answer().expect_error(413, "too_large");
-    // One that does not say how long it is.
+    // A body without a length.
     let mut client = world.unix();
     client.raw(
         b"POST /v1/sessions HTTP/1.1\r\nhost: p\r\ncontent-type: application/json\r\n\
@@ -167,11 +167,11 @@ fn slow_clients_are_cut_off_and_do_not_stall_others_d2() {
             "{error}"
         );
     }
-    // Being idle between two requests is not being slow.
+    // Idle time between two requests does not count as slow.
     idle.get("/healthz").expect(200);
 }
 
-/// D1, D2: a body has a time for all of it, whatever the pauses in it.
+/// D1, D2: a body has a time limit as a whole, whatever the pauses in it.
 #[test]
 fn a_body_that_arrives_slowly_is_given_up_d1_d2() {
     let world = World::with(Limits { body_max: Duration::from_millis(200), ..Limits::default() });
@@ -184,7 +184,7 @@ fn a_body_that_arrives_slowly_is_given_up_d1_d2() {
     assert!(error["message"].as_str().unwrap().contains("too slowly"), "{error}");
 }
 
-/// D1: a body for which there is no room is refused though the client still sends, and small ones are not.
+/// D1: a body for which there is no room is refused while the client still sends, and small ones are not.
 #[test]
 fn a_body_without_room_is_refused_d1() {
     let world = World::with(Limits { bodies_bytes_max: 64 << 10, ..Limits::default() });
@@ -215,7 +215,7 @@ fn a_connection_with_a_bound_session_may_be_idle() {
     let world = World::with(Limits { head_max: short, idle_max: short, ..Limits::default() });
     let mut bound = world.unix();
     let session = bound.session(json!({ "bound": true }));
-    // Others that begin to be idle later are closed before, three times over.
+    // Connections that become idle later are closed before, three times over.
     for _ in 0..3 {
         let mut other = world.unix();
         other.get("/healthz").expect(200);
@@ -238,7 +238,7 @@ fn one_connection_too_many_is_told_so_and_the_next_fits_again() {
     let error = world.unix().answer().expect_error(503, "refused");
     assert_eq!(error["reason"], "exhausted");
     drop(first);
-    // The daemon hears of the end when it hears of it: ask until there is room.
+    // The daemon notices the end after a while: ask until there is room.
     while world.unix().answer_or_send("/healthz") != 200 {}
 }
 
@@ -275,7 +275,7 @@ fn a_stranger_who_says_nothing_is_closed_as_one_who_speaks_slowly_d2() {
     let began = Instant::now();
     assert!(silent.is_closed() && slow.is_closed());
     assert!(began.elapsed() < PATIENCE, "closed, not given up on");
-    // Later requests may take as long as any, and the kernel says who is on the unix socket.
+    // Later requests may take as long as any, and the kernel identifies clients on the unix socket.
     polite.get("/healthz").expect(200);
     known.get("/healthz").expect(200);
 }
@@ -290,14 +290,14 @@ fn the_head_of_a_request_is_bounded_d2() {
     }
     client.raw(b"\r\n");
     assert_eq!(client.head().0, 431);
-    // Sent in one piece and in small ones: the head with its last line is what is bounded.
+    // Sent in one piece and in small ones: the head with its last line is bounded.
     for (bytes, status) in [(32 << 10, 200), ((32 << 10) + 1, 431), (40_000, 431), (70_000, 431)] {
         let (start, end) = ("GET /healthz HTTP/1.1\r\nhost: p\r\nx: ", "\r\n\r\n");
         let head = format!("{start}{}{end}", "y".repeat(bytes - start.len() - end.len()));
         for piece in [bytes, 10_000] {
             let mut client = world.unix();
             for piece in head.as_bytes().chunks(piece) {
-                // The answer may come, and the connection be closed, before all is sent.
+                // The answer may arrive, and the connection be closed, before everything is sent.
                 let _ = client.stream.get_mut().write_all(piece);
             }
             assert_eq!(client.head().0, status, "{bytes} in pieces of {piece}");

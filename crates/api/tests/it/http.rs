@@ -40,7 +40,7 @@ fn without_figures(mut object: Value) -> Value {
     object
 }
 
-/// Figures are those of the last second: asks until they are as expected.
+/// Figures may be a second old: repeats until they are as expected.
 fn until(mut is_so: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(30);
     while !is_so() {
@@ -110,7 +110,7 @@ fn servers_show_whether_they_are_up_and_how_many_requests_they_have() {
     }
 }
 
-/// The queue for a backend's servers belongs to no row of its own: the backend tells of it.
+/// The queue for a backend's servers has no row of its own: the backend shows it.
 #[test]
 fn backends_show_how_many_wait_for_their_servers_and_were_turned_away() {
     let world = World::new();
@@ -219,7 +219,7 @@ fn frontends_show_what_was_counted_at_them() {
     ] {
         assert!(metrics.lines().any(|own| own == line), "{line}: {metrics}");
     }
-    // They outlive an edit, and go with the frontend.
+    // They outlive an edit, and are dropped with the frontend.
     client.call("PATCH", "/v1/frontends/web", json!({ "max_body": 5 })).expect(200);
     assert_eq!(client.get("/v1/frontends/web").expect(200)["figures"], figures);
     drop(tally);
@@ -277,7 +277,7 @@ fn the_status_tells_how_the_door_stands() {
     assert_eq!((&status["draining"], status["http"].get("problem")), (&json!(true), None));
 }
 
-/// What the HTTP door would ask for.
+/// A request as the HTTP door would submit it.
 fn came(on: On, more: &[(&str, &str)]) -> Request {
     let mut attributes = Attributes::new();
     let own = [("kind", "http"), ("frontend", "web"), ("client", "203.0.113.7")];
@@ -287,7 +287,7 @@ fn came(on: On, more: &[(&str, &str)]) -> Request {
     Request { on, ..Request::new(attributes) }
 }
 
-/// A frontend whose requests go to one server one at a time, and whose connections are counted.
+/// A frontend whose requests are sent to one server one at a time, and whose connections are counted.
 fn proxy(world: &World) {
     let mut client = world.unix();
     client.put("/v1/backends/app", json!({ "queue": { "max_len": 10 } })).expect(201);
@@ -300,8 +300,8 @@ fn proxy(world: &World) {
     client.put("/v1/checkpoints/connections", members).expect(201);
 }
 
-/// Nothing waits without being visible in `why`: what waits and runs at the HTTP door says what it is,
-/// where it comes from, where it goes, and behind how many it waits.
+/// Nothing waits without being visible in `why`: requests at the HTTP door show what they are, where they come
+/// from, where they are sent, and behind how many they wait.
 #[test]
 fn requests_and_connections_of_the_http_door_are_told_apart() {
     let world = World::new();
@@ -327,7 +327,7 @@ fn requests_and_connections_of_the_http_door_are_told_apart() {
         list[3]["waits_for"],
         json!({ "kind": "checkpoint", "checkpoint": "servers of app" })
     );
-    // What holds the only place is named, and does not wait before it.
+    // The holder of the only place is named, and does not count as waiting before it.
     assert_eq!((&list[1]["ahead_total"], &list[3]["ahead_total"]), (&json!(0), &json!(0)));
     let why = client.get(&format!("/v1/why/{}", list[3]["request"])).expect(200);
     for name in ["on", "method", "text", "client", "frontend", "backend"] {
@@ -473,7 +473,7 @@ fn what_is_wrong_says_where() {
     assert_eq!(client.get("/v1/frontends").expect(200), json!([]));
 }
 
-/// An operator may make servers and frontends, but not such as name files: the answer says where one is.
+/// An operator may create servers and frontends, but not ones that name files: the answer says where one is.
 #[test]
 fn an_operator_is_told_which_member_needs_admin() {
     let world = World::new();
@@ -500,8 +500,8 @@ fn an_operator_is_told_which_member_needs_admin() {
     }
 }
 
-/// A permit is no request of the HTTP door: it would take a place at a server for nothing. `explain` answers for such
-/// requests.
+/// A permit cannot name a frontend of the HTTP door: it would take a place at a server for nothing. `explain`
+/// answers for such requests.
 #[test]
 fn a_permit_is_of_no_frontend_of_the_http_door_p1() {
     let world = World::new();
@@ -514,7 +514,7 @@ fn a_permit_is_of_no_frontend_of_the_http_door_p1() {
     client.put("/v1/permits/x", body).expect(400);
 }
 
-/// The HTTP door as a whole is one object that is always there.
+/// The HTTP door as a whole is one object that always exists.
 #[test]
 fn the_http_door_is_one_object() {
     let world = World::new();

@@ -7,13 +7,13 @@ use serde_json::json;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Most bytes of a text that a list shows.
+/// The most bytes of a text that a list shows.
 const SHOWN: usize = 4_096;
 
-/// Large answers are bounded for the whole process, so tests that get some take turns.
+/// Large answers are bounded for the whole process, so tests with large answers take turns.
 static LARGE: Mutex<()> = Mutex::new(());
 
-/// Requests whose list is of more than a megabyte.
+/// Requests whose list has more than a megabyte.
 fn fill(world: &World) {
     let mut client = world.unix();
     for _ in 0..300 {
@@ -55,7 +55,7 @@ fn few_large_answers_are_in_memory_at_a_time() {
     assert_eq!(error["reason"], "exhausted");
     world.unix().get("/v1/requests?count=10").expect(200);
     held.pop();
-    // The daemon hears of the end when it hears of it.
+    // The daemon notices the end after a while.
     while world.unix().get("/v1/requests").status != 200 {}
 }
 
@@ -69,15 +69,15 @@ fn a_client_that_takes_nothing_is_closed() {
     let session = lazy.session(json!({ "bound": true }));
     lazy.put("/v1/locks/held", json!({ "session": session })).expect(200);
     lazy.send("GET", "/v1/requests", None);
-    // What is bound to the connection ends with it, though the client never closes it.
+    // What is bound to the connection ends with it, although the client never closes it.
     let mut other = world.unix();
     while other.get("/v1/locks/held").status != 404 {}
     drop(lazy);
-    // One that reads gets all of it.
+    // A client that reads gets all of it.
     assert_eq!(other.get("/v1/requests").expect(200).as_array().unwrap().len(), 300);
 }
 
-/// Few slow readers do not keep all places: a large answer has a time of its own.
+/// A few slow readers do not keep all places: a large answer has a time limit.
 #[test]
 fn a_large_answer_must_be_read_in_time_d1() {
     let _turn = LARGE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -164,7 +164,7 @@ fn lists_of_objects_are_bounded_d1() {
         assert_eq!(held.len(), 8, "so many are sent at a time");
         client.get(path).expect_error(503, "refused");
         drop(held);
-        // The daemon hears of the end when it hears of it.
+        // The daemon notices the end after a while.
         while client.get(path).status != 200 {}
     }
 }

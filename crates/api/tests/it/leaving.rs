@@ -1,4 +1,4 @@
-//! Clients that leave: what they hold and wait for is free, whatever they sent before they left.
+//! Clients that leave: what they hold and wait for is released, whatever they sent before they left.
 
 use crate::client::Client;
 use crate::world::World;
@@ -12,18 +12,18 @@ use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-/// What hides the end of a connection from a server that reads only one request ahead.
+/// Data that hides the end of a connection from a server that reads only one request ahead.
 fn stray() -> [Vec<u8>; 4] {
     [
         b"\r\n".to_vec(),
         b"GET /healthz HTTP/1.1\r\nhost: p\r\n\r\n".to_vec(),
         b"GET /healthz HTTP/1.1\r\n".to_vec(),
-        // More than the server reads ahead, and less than the system takes.
+        // More than the server reads ahead, and less than the system buffers.
         b"\r\n".repeat(40 << 10),
     ]
 }
 
-/// Sends a request that waits for the permit `first` holds; its number.
+/// Sends a request that waits for the permit `first` holds. Returns its number.
 fn wait_behind(client: &mut Client, world: &World) -> u64 {
     let mut events = world.events();
     client.send("POST", "/v1/permits", Some("{}"));
@@ -80,11 +80,12 @@ fn send_itself(stream: &UnixStream, bytes: &[u8]) {
     let (own, mut space) = ([stream.as_fd()], [MaybeUninit::uninit(); 64]);
     let mut control = SendAncillaryBuffer::new(&mut space);
     assert!(control.push(SendAncillaryMessage::ScmRights(&own)));
-    // It fails if the daemon has ended the connection by now, which is what it should do.
+    // This fails if the daemon has closed the connection by now, as it should.
     let _ = sendmsg(stream, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL);
 }
 
-/// P4: what a client that is gone has sent does not keep its connection open, even if that is the connection.
+/// P4: what a client has sent before it died does not keep its connection open, even if it sent that connection
+/// itself.
 #[test]
 fn a_connection_that_was_sent_to_itself_ends_with_its_client_p4() {
     let world = World::new();
@@ -99,10 +100,10 @@ fn a_connection_that_was_sent_to_itself_ends_with_its_client_p4() {
             drop((&*stream).write_all(b"GET"));
             send_itself(stream, b" ");
         },
-        // The daemon has both before it reads the first, which may end a read.
+        // The daemon has received both before it reads the first, which may end a read.
         |stream| (0..20).for_each(|_| send_itself(stream, b"\r\n")),
         |stream| {
-            // Behind more than is kept.
+            // After more bytes than are kept.
             drop((&*stream).write_all(&b"\r\n".repeat(100 << 10)));
             send_itself(stream, b"\r\n");
         },
@@ -130,7 +131,7 @@ fn a_connection_that_was_sent_to_itself_ends_with_its_client_p4() {
     }
 }
 
-/// Requests that were sent behind one that waits are answered in their order once it is.
+/// Requests that were sent behind a waiting one are answered in order once it is.
 #[test]
 fn requests_behind_one_that_waits_are_answered_after_it() {
     const REQUESTS: usize = 1_000;
@@ -171,7 +172,7 @@ fn empty_lines_between_requests_do_not_end_a_bound_connection_p4() {
     assert!(idle.is_closed());
 }
 
-/// A client may say that it sends no more and still read the answers that need no waiting.
+/// A client may close its sending side and still read the answers that need not wait.
 #[test]
 fn what_was_sent_before_a_client_closes_its_sending_side_is_answered() {
     const REQUESTS: usize = 100;

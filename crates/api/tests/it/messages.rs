@@ -1,4 +1,4 @@
-//! What errors say: what is wrong, and what to do about it.
+//! Error messages: what is wrong, and what to do about it.
 
 use crate::client::Client;
 use crate::world::World;
@@ -10,8 +10,8 @@ fn with_role(world: &World, role: &str) -> Client {
     world.tcp_with(made["token"].as_str())
 }
 
-/// The hint of an error names the change and the role that would do, and asks nobody to be root, which over TCP
-/// would help nothing.
+/// The hint of an error names the change and the role that would suffice. It asks no client to be root, which
+/// would not help over TCP.
 #[test]
 fn a_refused_permission_names_the_role_that_would_do() {
     let world = World::new();
@@ -130,7 +130,7 @@ fn a_rate_and_a_concurrency_are_two_checkpoints() {
     let world = World::new();
     let body = json!({ "at": "frontend api", "rate": "1/s", "concurrency": 1 });
     let error = world.unix().put("/v1/checkpoints/c", body).expect_error(422, "constraint");
-    assert!(error["message"].as_str().unwrap().contains("make a second checkpoint"), "{error}");
+    assert!(error["message"].as_str().unwrap().contains("not both; make a second one"), "{error}");
 }
 
 /// Any text of 1 to 255 letters, digits and `_ - . / : @`.

@@ -1,4 +1,4 @@
-//! Pools, rules, checkpoints and resources through the API, and what is said of wrong ones.
+//! Pools, rules, checkpoints and resources through the API, and the errors for invalid ones.
 
 use crate::client::Client;
 use crate::world::World;
@@ -59,11 +59,11 @@ fn a_patch_changes_what_it_names_and_null_is_the_default() {
     assert_eq!((&pool["priority"], &pool["state"]), (&json!([1, 5]), &json!("started")));
     let pool = client.call("PATCH", "/v1/pools/p", json!({ "queue": null })).expect(200);
     assert_eq!(pool.get("queue"), None);
-    // What verbs set stays when the rest is replaced.
+    // State that verbs set stays when the rest is replaced.
     let pool = client.put("/v1/pools/p", json!({ "priority": [2, 3] })).expect(200);
     assert_eq!((&pool["state"], pool.get("threads")), (&json!("started"), None));
     client.call("PATCH", "/v1/pools/none", json!({})).expect_error(404, "not_found");
-    // What a GET shows can be sent back.
+    // An object can be sent back as a GET shows it.
     let shown = client.get("/v1/pools/p").expect(200);
     assert_eq!(client.put("/v1/pools/p", shown.clone()).expect(200), shown);
 }
@@ -226,6 +226,11 @@ fn what_cannot_work_says_where_and_changes_nothing() {
     }
     for (path, body, part) in [
         (
+            "/v1/rules/5",
+            json!({ "match": { "user": [] }, "reject": true }),
+            "match.user: expected at least one pattern",
+        ),
+        (
             "/v1/pools/b",
             json!({ "thread": {} }),
             "thread: there is no such member, did you mean threads?",
@@ -275,7 +280,7 @@ fn of_many_who_add_rules_at_once_nobody_loses_one() {
             scope.spawn(|| {
                 let mut client = world.unix();
                 for _ in 0..5 {
-                    // A new number may be taken again and again; then the client is told, and asks again.
+                    // A new number may be taken again and again; then the client gets an error, and asks again.
                     while client.post("/v1/rules", json!({ "raise": 1 })).status != 201 {}
                 }
             });

@@ -1,10 +1,10 @@
-//! Permits: waited for, refused, renewed, settled, and given back by whoever dies.
+//! Permits: waited for, refused, renewed, settled, and released when a client dies.
 
 use crate::world::World;
 use paceline_host::registry::HoldLimits;
 use serde_json::{Value, json};
 
-/// One slot at the checkpoint `one`, for everybody.
+/// One slot at the checkpoint `one`, for all clients.
 fn one_at_a_time() -> World {
     let world = World::new();
     world.checkpoint("one", json!({ "concurrency": 1 }));
@@ -195,7 +195,7 @@ fn a_session_ends_with_its_lease_and_gives_everything_back_p2() {
     client.post("/v1/permits", json!({ "session": session })).expect_error(410, "expired");
     client.delete(&format!("/v1/sessions/{session}")).expect_error(404, "not_found");
     client.post("/v1/permits", json!({ "max_wait": "0s" })).expect(201);
-    // The locks are given back behind the permits.
+    // The locks are released after the permits.
     while client.get("/v1/locks").expect(200) != json!([]) {}
 }
 
@@ -224,7 +224,7 @@ fn a_dead_holder_on_the_unix_socket_frees_at_once_p4() {
     let permit = holder.post("/v1/permits", json!({ "session": session })).expect(201);
     assert_eq!(permit.get("expires_at"), None);
     let mut other = world.unix();
-    // Another connection may use the session too; only the end of its own ends it.
+    // Another connection may use the session too; only the end of its own connection ends it.
     other.put("/v1/locks/l", json!({ "session": session })).expect(200);
     let mut waiter = world.unix();
     let mut events = world.events();
@@ -359,7 +359,7 @@ fn claims_are_held_by_one_at_a_time() {
     assert_eq!(tree, json!([disk, tank]));
 }
 
-/// Two hundred clients at once on a rate of 500 a second: all get through, in the order they came.
+/// Two hundred clients at once on a rate of 500 a second: all get through, in order of arrival.
 #[test]
 fn two_hundred_clients_get_through_in_order() {
     let world = World::new();

@@ -196,7 +196,7 @@ fn metrics_and_the_description_are_served() {
     assert!(document["paths"]["/v1/permits/{permit}"]["put"]["requestBody"].is_object());
 }
 
-/// Which of two values is meant cannot be known.
+/// It is unknown which of two values is meant.
 #[test]
 fn an_attribute_that_is_given_twice_is_refused_by_name() {
     let world = World::new();

@@ -7,8 +7,8 @@ use paceline_types::Span;
 use serde_json::json;
 use std::sync::Arc;
 
-/// Has a process of a user own a lock in a session that is bound to a connection. The test has no other user's process,
-/// so it does what the door does for one.
+/// Makes a process of a user own a lock in a session that is bound to a connection. The test has no process of
+/// another user, so it does what the door would do for one.
 fn own_lock(world: &World, user: &str) {
     let registry =
         Registry::new(Arc::clone(&world.host), Box::new(str::to_owned), HoldLimits::default());
@@ -16,12 +16,12 @@ fn own_lock(world: &World, user: &str) {
     let (name, user) = (user.to_owned(), user.to_owned());
     let beginning = Beginning { name, user, is_owner: false, lease: None, process };
     let (session, _) = world.block_on(registry.begin_session(beginning)).unwrap();
-    let asking = Asking::Wait(Span::ZERO);
+    let asking = Asking::Wait(Span::ZERO, None);
     let asked = registry.lock(&session, "mine", asking, None, std::future::pending());
     world.block_on(asked).unwrap();
 }
 
-/// A bound session of an earlier run ends when the role of its user is taken away, though its process lives.
+/// A bound session of an earlier run ends when the role of its user is revoked, although its process is alive.
 #[test]
 fn a_session_of_an_earlier_run_ends_with_the_role_of_its_user() {
     let before = World::new();
@@ -55,7 +55,7 @@ fn a_permit_of_an_earlier_run_names_its_pool_though_that_is_gone() {
     assert_eq!(client.get(&path).expect(200)["pool"], "passing");
 }
 
-/// A role may be gone, or too little, when the daemon starts: as after a change of the configuration file.
+/// A role may be missing, or too low, when the daemon starts, as after a change of the configuration file.
 #[test]
 fn a_session_whose_user_has_no_role_any_more_ends_at_the_start() {
     for role in [None, Some("viewer")] {

@@ -1,4 +1,4 @@
-//! Tokens and users: made, listed, revoked, ended; and what belongs to whom.
+//! Tokens and users: created, listed, revoked, expired; and which object belongs to which user.
 
 use crate::client::Client;
 use crate::world::World;
@@ -20,7 +20,7 @@ impl World {
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// The records, when everything is written.
+    /// The audit records, when everything is written.
     fn audit_at_end(self) -> Vec<Value> {
         self.host.shut_down();
         self.audit()
@@ -97,7 +97,7 @@ fn a_revoked_token_ends_on_open_connections_and_its_events_end() {
     world.unix().delete("/v1/tokens/e").expect(204);
     let last_chunk = (0..20).any(|_| events.line() == "0");
     assert!(last_chunk, "the stream ends with its token");
-    // The name is free again, and the old token stays good for nothing.
+    // The name is free again, and the old token stays invalid.
     world.new_token(json!({ "name": "ci", "role": "client" }));
     client.get("/v1/permits").expect_error(401, "unauthenticated");
 }
@@ -187,7 +187,7 @@ fn events_do_not_tell_the_names_of_tokens() {
     drop(world.new_token(json!({ "name": "hush", "role": "viewer" })));
     world.unix().delete("/v1/tokens/hush").expect(204);
     world.unix().put("/v1/users/eva", json!({ "role": "viewer" })).expect(201);
-    // The next to be told is what came behind it.
+    // The next event is the one after it.
     let event = events.next("config");
     assert_eq!(event["changes"], json!([{ "op": "insert", "table": "User", "row": "eva" }]));
     let audit = format!("{:?}", world.audit_at_end());
@@ -199,7 +199,11 @@ fn users_get_roles_by_admins() {
     let world = World::new();
     let mut admin = world.unix();
     let eva = json!({ "name": "eva", "role": "viewer" });
-    assert_eq!(admin.put("/v1/users/eva", json!({ "role": "viewer" })).expect(201), eva);
+    let mut made = admin.put("/v1/users/eva", json!({ "role": "viewer" })).expect(201);
+    // No machine that runs this has such a user.
+    let warnings = made.as_object_mut().unwrap().remove("warnings").unwrap_or_default();
+    assert!(warnings[0].as_str().unwrap_or_default().contains("knows no user"), "{warnings}");
+    assert_eq!(made, eva);
     assert_eq!(admin.get("/v1/users").expect(200), json!([eva]));
     admin.put("/v1/users/eva", json!({ "role": "operator" })).expect(200);
     assert_eq!(admin.get("/v1/users/eva").expect(200)["role"], "operator");
@@ -213,7 +217,7 @@ fn users_get_roles_by_admins() {
     admin.delete("/v1/users/eva").expect_error(404, "not_found");
 }
 
-/// The route lets an operator in; what the edit changes decides.
+/// The route accepts an operator; the changes of the edit decide.
 #[test]
 fn an_edit_is_judged_by_what_it_changes() {
     let world = World::new();
@@ -263,11 +267,11 @@ fn an_operators_text_makes_and_deletes_what_an_operator_may() {
     let told = |op: &str| json!([{ "op": op, "kind": "resource", "name": "r" }]);
     assert_eq!(apply(passing).expect(200), told("create"));
     assert_eq!(apply("# nothing").expect(200), told("delete"));
-    // One made by hand becomes the text's, and goes with the next: that is an operator's right too.
+    // An object made by hand becomes the text's, and is deleted with the next: an operator may do that too.
     world.unix().put("/v1/resources/r", json!({})).expect(201);
     assert_eq!(apply(passing).expect(200)[0]["taken_over"], true);
     assert_eq!(apply("# nothing").expect(200), told("delete"));
-    // What is kept would be deleted by the next text of an admin.
+    // A persistent object would be deleted by the next text of an admin.
     world.unix().put("/v1/resources/r", json!({ "persistent": true })).expect(201);
     apply("[[resource]]\nname = \"r\"\n").expect_error(403, "permission");
     assert_eq!(world.unix().get("/v1/resources/r").expect(200)["persistent"], true);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Everything a test needs; gone when dropped.
+/// Everything a test needs; removed when dropped.
 pub struct World {
     pub door: Option<ApiDoor>,
     pub host: Arc<Host>,
@@ -26,8 +26,8 @@ impl World {
         Self::start(scratch(), limits)
     }
 
-    /// The next run of this daemon, as if it had been killed now. It has a copy of the files, because a process cannot
-    /// open them twice.
+    /// The next run of this daemon, as if it had been killed now. It has a copy of the files, because a process
+    /// cannot open them twice.
     pub fn next_run(&self) -> Self {
         let directory = scratch();
         for file in std::fs::read_dir(&self.directory).unwrap().map(Result::unwrap) {
@@ -88,7 +88,7 @@ impl World {
         Events(client)
     }
 
-    /// Makes a checkpoint of the API.
+    /// Creates a checkpoint of the API.
     pub fn checkpoint(&self, name: &str, mut members: Value) {
         members["at"] = "frontend api".into();
         self.unix().put(&format!("/v1/checkpoints/{name}"), members).expect(201);

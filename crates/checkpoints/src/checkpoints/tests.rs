@@ -1,4 +1,4 @@
-//! The room as a whole, by what design and engine notes say of it.
+//! Tests of the whole crate, written from the design and the engine notes.
 
 mod bounds;
 mod concurrency;
@@ -89,7 +89,7 @@ struct Kit {
     held: BTreeMap<u64, HeldCount>,
 }
 
-/// What came of an arrival, without what it holds.
+/// The result of an arrival, without the count that it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Came {
     Passed,
@@ -113,7 +113,7 @@ impl Kit {
         self.room.configure(self.now, set(specs));
     }
 
-    /// A request of cost 1 and nothing special arrives.
+    /// A plain request of cost 1 arrives.
     fn arrive(&mut self, id: u64) -> Came {
         self.arrive_with(id, |_| ())
     }
@@ -197,7 +197,7 @@ fn turned_away(turned: Turned) -> Came {
     }
 }
 
-/// Ids of those who passed, in order.
+/// Ids of the requests that passed, in order.
 fn passed(moves: &[(u64, u64, Came)]) -> Vec<u64> {
     moves.iter().filter(|(.., came)| *came == Came::Passed).map(|(_, id, _)| *id).collect()
 }

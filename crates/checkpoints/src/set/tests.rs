@@ -1,4 +1,4 @@
-//! What a configuration may say, and what is told about one that may not.
+//! Which configurations are accepted, and the errors of those that are not.
 
 use super::{CheckpointSet, Warning};
 use crate::at::At;
@@ -26,7 +26,7 @@ fn spec(id: u32, name: &str) -> Spec {
     Spec::new(CheckpointId(id), name, At::Frontend("api".into()), rate)
 }
 
-/// What is said about one checkpoint with one setting changed.
+/// The error for one checkpoint with one setting changed.
 fn said(change: impl Fn(&mut Spec)) -> String {
     let mut spec = spec(1, "per-user");
     change(&mut spec);
@@ -75,14 +75,20 @@ fn settings_out_of_range_are_named() {
             "checkpoint \"per-user\", queue.max_total: expected at most 10000000, found 10000001",
             &|s| s.queue.total_max = WAITERS_MAX + 1,
         ),
-        ("checkpoint \"per-user\", fair: nobody waits at a checkpoint that only counts", &|s| {
-            s.limit = Limit::Count;
-            s.fair = Some("user".into());
-        }),
-        ("checkpoint \"per-user\", queue: nobody waits at a checkpoint that only counts", &|s| {
-            s.limit = Limit::Count;
-            s.queue.len_max = 5;
-        }),
+        (
+            "checkpoint \"per-user\", fair: without rate or concurrency it only counts and has no queue",
+            &|s| {
+                s.limit = Limit::Count;
+                s.fair = Some("user".into());
+            },
+        ),
+        (
+            "checkpoint \"per-user\", queue: without rate or concurrency it only counts and has no queue",
+            &|s| {
+                s.limit = Limit::Count;
+                s.queue.len_max = 5;
+            },
+        ),
         ("fine", &|s| s.limit = Limit::Count),
     ];
     for (expected, change) in cases {
@@ -160,7 +166,7 @@ fn requests_and_connections_are_warned_of_apart() {
         let set = CheckpointSet::compile(specs, &Names).unwrap();
         set.warnings().iter().map(ToString::to_string).collect::<Vec<_>>()
     };
-    // A connection has passed all of its own before its first request comes.
+    // A connection has passed all its checkpoints before its first request arrives.
     assert!(count(Connection, Request).is_empty());
     assert!(count(Request, Connection).is_empty());
     assert_eq!(count(Request, Request).len(), 1);
@@ -202,7 +208,7 @@ fn lists_are_in_order_and_warn() {
     );
 }
 
-/// Of a connection little is known: all else is refused, and the error says what may be read.
+/// Few attributes of a connection are known. Others are refused, and the error lists what may be read.
 #[test]
 fn expressions_for_connections_read_what_connections_have() {
     let of = |change: &dyn Fn(&mut Spec)| {
@@ -218,7 +224,7 @@ fn expressions_for_connections_read_what_connections_have() {
     let rest = "of connections, kind, frontend, client and host may be read";
     for (text, name) in [
         ("user", "user"),
-        // It comes with the handshake of TLS, which a connection must be let in for.
+        // It arrives with the TLS handshake, and a connection must be let in before that.
         ("sni", "sni"),
         ("path", "path"),
         ("server", "server"),

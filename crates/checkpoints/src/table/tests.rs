@@ -1,4 +1,4 @@
-//! The table of counters against a sorted map.
+//! Compares the table of counters with a sorted map.
 
 use super::{ENTRIES_MAX, MEAN_MAX, MEAN_MIN, Spot, Table};
 use crate::counter::Counter;
@@ -61,8 +61,8 @@ fn equals_a_sorted_map() {
                     }
                 }
                 80..98 => {
-                    // A whole round, in which some are looked at twice: what equals a new counter
-                    // is gone, all else is there.
+                    // A whole round, in which some counters are looked at twice: counters equal to a new one
+                    // are gone, all others are kept.
                     let rounds = 2 * table.keys() + table.store.tables() + 2;
                     table.sweep(rounds, now, PERIOD, &edits);
                     model.retain(|_, counter| !counter.is_fresh(now, PERIOD));
@@ -93,8 +93,8 @@ fn equals_a_sorted_map() {
     }
 }
 
-/// One sub-table at a time: no insert moves more than a few sub-tables' worth, and the mean stays
-/// within its bounds both ways.
+/// One sub-table is split or joined at a time: no insert moves more than a few sub-tables' worth, and the
+/// mean stays within its bounds in both directions.
 #[test]
 fn sub_tables_stay_small() {
     let hasher = KeyHasher::new(1);
@@ -124,7 +124,7 @@ fn sub_tables_stay_small() {
     assert_eq!(table.keys(), 0);
 }
 
-/// Keys that share a tag are still told apart.
+/// Keys that share a tag are still distinguished.
 #[test]
 fn equal_tags_do_not_mix_keys_up() {
     let (mut table, edits) = (Table::default(), Edits::default());

@@ -1,9 +1,9 @@
-//! Requests that name a resource which does not exist, and wait until somebody makes it.
+//! Requests that name a resource which does not exist, and wait until it is created.
 //!
-//! Promises that such a request is in nobody's way, and is listed under one missing name, so that a new
-//! resource is looked up once and only those are looked at who wait for it. Only the graph makes a
-//! resource known here: nodes made for a request that asked for it do not count, because they come and
-//! go with that request.
+//! Promises that such a request blocks no other request, and is listed under one missing name, so that a new
+//! resource is looked up once and only the requests that wait for it are checked. Only the graph makes a
+//! resource known here: nodes made for a request that asked for it do not count, because they exist only as
+//! long as that request.
 
 use super::{Claims, Event, Names, Request, Stage};
 use crate::graph::Graph;
@@ -11,7 +11,7 @@ use crate::wanted::WantedClaims;
 use paceline_types::{Claim, Rank, RequestId, SessionId};
 use std::sync::Arc;
 
-/// What a request claims by name, and why it stands aside.
+/// What a request claims by name, and why it is aside.
 #[derive(Debug)]
 pub(super) struct Aside {
     /// In their order.
@@ -19,7 +19,7 @@ pub(super) struct Aside {
     pub lack: Lack,
 }
 
-/// Why a request stands aside.
+/// Why a request is aside.
 #[derive(Debug)]
 pub(super) enum Lack {
     /// No resource has this name; the request is listed under it.
@@ -36,8 +36,8 @@ impl Aside {
 }
 
 impl Claims {
-    /// Adds a request that waits until all its resources exist; whether it stands aside. If they
-    /// all do by now it is an ordinary waiter, neither eligible nor tried yet.
+    /// Adds a request that waits until all its resources exist. Returns whether it is aside. If all exist by
+    /// now it is an ordinary waiter, neither eligible nor tried yet.
     pub fn add_aside(
         &mut self,
         id: RequestId,
@@ -55,9 +55,11 @@ impl Claims {
         let request = Request {
             rank,
             session,
+            within: Box::default(),
             sequence: self.sequence,
             stage: Stage::Aside(aside),
             is_eligible: false,
+            last_at_start: self.sessions.last(),
             is_told_known: false,
             roots: vec![],
             marks: Box::default(),
@@ -68,9 +70,9 @@ impl Claims {
         true
     }
 
-    /// Makes the missing resources of a request that stands aside, without parents, for as long as
-    /// they are claimed. It is an ordinary waiter then, neither eligible nor tried yet; or, if its
-    /// other claims are too wide, it is not. Whether it waits.
+    /// Makes the missing resources of a request that is aside, without parents, for as long as they are
+    /// claimed. Then it is an ordinary waiter, neither eligible nor tried yet, unless its other claims are too
+    /// wide. Returns whether it waits.
     pub fn create(&mut self, id: RequestId) -> bool {
         let Some(Request { stage: Stage::Aside(aside), .. }) = self.requests.get(&id) else {
             return false;
@@ -83,12 +85,12 @@ impl Claims {
         comes_back
     }
 
-    /// The first resource, in the order of its claims, that a request which stands aside waits for.
+    /// The first resource, in the order of its claims, that a request waits for aside.
     #[must_use]
     pub fn missing(&self, id: RequestId) -> Option<&str> {
         let Stage::Aside(aside) = &self.requests.get(&id)?.stage else { return None };
         let Lack::Missing(listed) = &aside.lack else { return None };
-        // What comes before the name it is listed under may have been deleted since.
+        // A resource before the name it is listed under may have been deleted since.
         let mut names = aside.claims.iter().map(|claim| &*claim.resource);
         names.find(|name| self.graph.find(name).is_none()).or(Some(listed))
     }
@@ -102,7 +104,7 @@ impl Claims {
         }
     }
 
-    /// Looks again at a request that stands aside, after its missing name has appeared in `graph`.
+    /// Checks a request again that is aside, after its missing name has appeared in `graph`.
     pub(super) fn look_again(&mut self, id: RequestId, graph: &Arc<Graph>, sequence: u64) {
         let Some(request) = self.requests.get_mut(&id) else { return };
         let Stage::Aside(aside) = &mut request.stage else { return };
@@ -123,7 +125,7 @@ impl Claims {
         }
     }
 
-    /// Lets a request that stood aside wait again, unless its claims are too wide; whether it does.
+    /// Lets a request that was aside wait again, unless its claims are too wide. Returns whether it waits.
     fn look_with(&mut self, id: RequestId, wanted: WantedClaims, sequence: u64) -> bool {
         let Some(mut request) = self.requests.remove(&id) else { return false };
         let Stage::Aside(aside) = &mut request.stage else {
@@ -143,16 +145,18 @@ impl Claims {
         request.stage = Stage::Free;
         request.sequence = sequence;
         self.list(&request);
+        self.begin_wait(id, &request);
         self.stats.waiting += 1;
         self.requests.insert(id, request);
         true
     }
 
-    /// A waiter that lacks something steps aside.
+    /// Moves a waiter aside because of `aside.lack`.
     pub(super) fn step_aside(&mut self, id: RequestId, aside: Aside) {
         let Some(mut request) = self.requests.remove(&id) else { return };
         self.unpark(&request);
         self.unlist_now(&request);
+        self.end_wait(&request);
         self.stats.waiting -= 1;
         request.roots = vec![];
         request.marks = Box::default();
@@ -164,7 +168,7 @@ impl Claims {
         self.news.push_back(id);
     }
 
-    /// The next thing to tell about a request that went aside or came back, or both.
+    /// The next event to report about a request that went aside, returned, or both.
     pub(super) fn tell(&mut self, id: RequestId) -> Option<Event> {
         let request = self.requests.get_mut(&id)?;
         let is_known = !matches!(request.stage, Stage::Aside(_));
@@ -173,7 +177,7 @@ impl Claims {
             return Some(Event::TooWide(id));
         }
         if request.is_told_known == is_known {
-            // It was away and is back before anybody heard of it. It is not parked any more.
+            // It went aside and returned before that was reported. It is not parked any more.
             if matches!(request.stage, Stage::Free) {
                 request.stage = Stage::Ready;
                 self.ready.push_back(id);

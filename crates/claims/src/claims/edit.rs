@@ -1,15 +1,14 @@
 //! Graph edits under load.
 //!
-//! A new graph counts at once for everything that is granted from then on: nothing is granted until
-//! all marks that it changes are right. Holders keep what they held, also where the edit took it out of
-//! their sub-tree or deleted it, and hold what their sub-tree gained. Waiters use the new graph; one
-//! whose resource is gone, or has become too wide, steps aside. An edit goes through three rounds:
-//! requests rooted at touched resources; nodes that stood in for names which have appeared; requests
-//! that stand aside for those names. If it is not known what an edit changes, there is one round, through
-//! all requests.
+//! A new graph applies at once to everything that is granted from then on: nothing is granted until all marks
+//! that it changes are correct. Holders keep what they held, even if the edit moved it out of their sub-tree or
+//! deleted it, and hold what their sub-tree gained. Waiters use the new graph; a waiter whose resource is
+//! deleted or has become too wide steps aside. An edit has three rounds: requests rooted at touched resources;
+//! nodes that replaced names which have appeared; requests that wait aside for those names. If it is unknown
+//! what an edit changes, there is one round, through all requests.
 //!
-//! Edits are worked in one after the other. When [`EDITS_MAX`] wait, the newest of them and one more
-//! are made one: nothing was granted in the graph between, so nobody misses it.
+//! Edits are applied one after the other. When [`EDITS_MAX`] wait, the newest of them and one more are merged:
+//! nothing was granted in the graph between, so no request depends on it.
 
 use super::made::Made;
 use super::step::{cost, walk_cost};
@@ -22,17 +21,17 @@ use std::fmt;
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// Edits that may wait to be worked in. The newest must not be the one that is being worked in.
+/// Edits that may wait to be applied. The newest must not be the one that is being applied.
 const EDITS_MAX: usize = 8;
 const _: () = assert!(EDITS_MAX > 1);
 
-/// Nodes where nobody is that one step passes by.
+/// Nodes without requests that one step skips.
 const NODES_MAX: usize = 16;
 
-/// What finding the marks of a request costs, in units of work, besides the marks themselves.
+/// The cost of finding the marks of a request, in units of work, in addition to the marks themselves.
 const REMARK_COST: usize = 2;
 
-/// One edit, and how far it got.
+/// One edit, and its progress.
 pub(super) struct Edit {
     /// The numbers of the new graph and of the old one.
     pub(super) sequence: u64,
@@ -40,9 +39,9 @@ pub(super) struct Edit {
     pub(super) old: Arc<Graph>,
     pub(super) new: Arc<Graph>,
     round: Round,
-    /// The touched resource, or the appeared name, that is looked at.
+    /// The touched resource, or the appeared name, that is processed.
     index: usize,
-    /// The last request looked at there.
+    /// The last request processed there.
     after: Option<(Tag, Rank)>,
 }
 
@@ -59,15 +58,15 @@ enum Round {
     Touched,
     Made,
     Aside,
-    /// All requests, because it is not known what changed.
+    /// All requests, because it is unknown what changed.
     All,
     Done,
 }
 
 impl Claims {
-    /// Swaps the graph. Nothing can be taken until [`Claims::step`] has worked in what it changes,
-    /// for most edits a single short step. Cannot fail and is quick; what follows is less work if the
-    /// graph was built to follow the one in use.
+    /// Swaps the graph. Nothing can be taken until [`Claims::step`] has applied what it changes, for most edits
+    /// a single short step. Cannot fail and is quick; the steps are less work if the graph was built to follow
+    /// the one in use.
     pub fn configure(&mut self, graph: Arc<Graph>) {
         if Arc::ptr_eq(&graph, &self.graph) {
             return;
@@ -92,22 +91,24 @@ impl Claims {
         });
     }
 
-    /// Goes on with the oldest edit by one request or a few nodes; what that cost.
+    /// Continues the oldest edit by one request or a few nodes. Returns the cost.
     pub(super) fn step_edit(&mut self) -> usize {
         let Some(mut edit) = self.edits.pop_front() else { return 0 };
         let cost = self.next_request(&mut edit).map_or(1, |id| self.remark(id, &edit));
         if edit.round != Round::Done {
             self.edits.push_front(edit);
+        } else if self.edits.is_empty() {
+            self.looks.sweep(&self.sessions);
         }
         cost
     }
 
-    /// Finds the next request that the edit may concern.
+    /// Finds the next request that the edit may affect.
     fn next_request(&self, edit: &mut Edit) -> Option<RequestId> {
         for _ in 0..NODES_MAX {
             let changes = edit.new.changes();
             let appeared = || changes.appeared(&edit.new, edit.index);
-            // The outer option says whether the round goes on, the inner whether somebody is here.
+            // The outer option says whether the round continues, the inner one whether there is a request here.
             let found = match edit.round {
                 Round::Touched => {
                     changes.touched(edit.index).map(|key| self.rooted(key, edit.after))
@@ -149,7 +150,7 @@ impl Claims {
         }
     }
 
-    /// The next request that stands aside for this name, in the order of ids.
+    /// The next request that waits aside for this name, in the order of ids.
     fn watching(&self, name: &str, after: Option<(Tag, Rank)>) -> Option<(Tag, Rank)> {
         let start = after.map_or(Bound::Unbounded, |(_, rank)| Bound::Excluded(rank.id));
         let id = self.asides.get(name)?.range((start, Bound::Unbounded)).next()?;
@@ -163,7 +164,7 @@ impl Claims {
         Some((Tag::RootWaiting, request.rank))
     }
 
-    /// Makes the roots and marks of a request right for the edit; what that cost.
+    /// Updates the roots and marks of a request for the edit. Returns the cost.
     fn remark(&mut self, id: RequestId, edit: &Edit) -> usize {
         let Some(request) = self.requests.get_mut(&id) else { return 1 };
         if request.sequence >= edit.sequence {
@@ -198,13 +199,13 @@ impl Claims {
         }
     }
 
-    /// Gives a holder or waiter other roots and marks; what that cost. A parked waiter whose marks
-    /// change has to be tried again.
+    /// Gives a holder or waiter other roots and marks. Returns the cost. A parked waiter whose marks change has
+    /// to be tried again.
     fn replace(&mut self, id: RequestId, roots: Vec<Root>, marks: Box<[Mark]>) -> usize {
         let Some(mut request) = self.requests.remove(&id) else { return 1 };
         let old_roots = std::mem::replace(&mut request.roots, roots);
         let old_marks = std::mem::replace(&mut request.marks, marks);
-        // What is new comes first, so that no node is given up only to be made again.
+        // New marks are added first, so that no node is removed only to be created again.
         let came = self.list_new(&request, &old_roots, &old_marks);
         let went = self.unlist_old(&request, &old_roots, &old_marks);
         if came + went > 0 && matches!(request.stage, Stage::Parked(..)) {
@@ -217,7 +218,7 @@ impl Claims {
         REMARK_COST + cost
     }
 
-    /// Puts the roots and marks at their nodes that the request did not have before; how many marks.
+    /// Puts new roots and marks of the request at their nodes. Returns how many marks.
     fn list_new(&mut self, request: &Request, roots: &[Root], marks: &[Mark]) -> usize {
         for root in request.roots.iter().filter(|root| !has_root(roots, root)) {
             self.nodes.insert(root.key, request.root_tag(), request.rank);
@@ -232,7 +233,7 @@ impl Claims {
         count
     }
 
-    /// Takes the roots and marks away that the request has no more; how many marks.
+    /// Removes the roots and marks that the request no longer has. Returns how many marks.
     fn unlist_old(&mut self, request: &Request, roots: &[Root], marks: &[Mark]) -> usize {
         let mut count = 0;
         for mark in marks.iter().filter(|mark| !has_mark(&request.marks, mark)) {
@@ -247,7 +248,7 @@ impl Claims {
         count
     }
 
-    /// The name of a node, also of one that an edit still being worked in has deleted.
+    /// The name of a node, even if an edit that is still being applied has deleted it.
     pub(super) fn name(&self, key: NodeKey) -> &str {
         if key.is_made() {
             return self.made.name(key).unwrap_or_default();
@@ -268,14 +269,14 @@ impl Edit {
         (self.index, self.after) = (0, None);
     }
 
-    /// What a holder has to hold now, and how many nodes had to be visited to know.
+    /// What a holder has to hold now, and how many nodes were visited to find out.
     fn kept_roots(&self, roots: &[Root], made: &mut Made) -> (Vec<Root>, usize) {
         let changes = (self.round != Round::All).then(|| self.new.changes());
         kept_in((&self.old, &self.new), changes, roots, made)
     }
 
-    /// What a waiter claims now; or why it must step aside. `names` are those of the
-    /// graph it came in, if that was left out.
+    /// What a waiter claims now, or why it must step aside. `names` are those of the graph it was resolved in,
+    /// if that was skipped.
     fn moved(
         &self,
         roots: &[Root],
@@ -319,8 +320,8 @@ fn find(graph: &Graph, name: &str) -> Option<NodeKey> {
     graph.find(name).map(|id| NodeKey(id.0))
 }
 
-/// What a holder has to hold in the new graph, and how many nodes had to be visited to know. Names that
-/// have appeared in it are resources from now on.
+/// What a holder has to hold in the new graph, and how many nodes were visited to find out. Names that have
+/// appeared in it are resources from now on.
 pub(super) fn kept_in(
     (old, new): (&Graph, &Graph),
     changes: Option<&Changes>,

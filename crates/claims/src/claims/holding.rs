@@ -1,8 +1,7 @@
-//! What a holder holds, in words that outlive the graph: resources by their ids, and names that no
-//! resource has.
+//! What a request holds, independently of the graph: resources by their ids, and names that no resource has.
 //!
-//! Promises that a holding that is kept elsewhere and brought along with every edit by [`follow`] stays
-//! what the holder holds here.
+//! Promises that a holding that is kept elsewhere and updated by [`follow`] at every edit equals what the
+//! request holds here.
 
 use super::edit::kept_in;
 use super::made::Made;
@@ -25,7 +24,7 @@ pub enum Claimed {
 pub type Holding = Vec<(Claimed, Mode)>;
 
 impl Claims {
-    /// What a request holds in the graph in use; none if it holds nothing.
+    /// What a request holds in the graph in use; `None` if it holds nothing.
     #[must_use]
     pub fn holding(&self, id: RequestId) -> Option<Holding> {
         let request = self.requests.get(&id).filter(|one| matches!(one.stage, Stage::Held))?;
@@ -37,8 +36,8 @@ impl Claims {
     }
 }
 
-/// What a holder of `holding` in the old graph holds in the new one: all that it held, and what its
-/// sub-trees gained.
+/// What a holder of `holding` in the old graph holds in the new one: all that it held, and what its sub-trees
+/// gained.
 #[must_use]
 pub fn follow((old, new): (&Arc<Graph>, &Arc<Graph>), holding: &[(Claimed, Mode)]) -> Holding {
     let mut made = Made::default();

@@ -1,8 +1,8 @@
-//! Nodes for names that no resource has: made by a request that asked for it, or left behind by a
-//! deleted resource that is held.
+//! Nodes for names that no resource has: made by a request that asked for it, or left behind by a deleted
+//! resource that is held.
 //!
-//! Promises that one name has one node for as long as a request claims it, so two requests that claim
-//! it find each other. The keys are never used again.
+//! Promises that one name has one node for as long as a request claims it, so two requests that claim it find
+//! each other. Keys are never reused.
 
 use crate::mark::NodeKey;
 use std::collections::BTreeMap;
@@ -11,12 +11,12 @@ use std::collections::BTreeMap;
 pub(super) struct Made {
     keys: BTreeMap<Box<str>, NodeKey>,
     names: BTreeMap<NodeKey, Box<str>>,
-    /// How many were ever made.
+    /// How many nodes were made so far.
     count: u64,
 }
 
 impl Made {
-    /// The node of this name, made if need be.
+    /// The node of this name, created if necessary.
     pub fn make(&mut self, name: &str) -> NodeKey {
         if let Some(key) = self.keys.get(name) {
             return *key;
@@ -29,7 +29,7 @@ impl Made {
     }
 
     pub fn find(&self, name: &str) -> Option<NodeKey> {
-        // Most of the time nothing is made, and names are long to compare.
+        // Usually no node is made, and comparing names is slow.
         if self.keys.is_empty() { None } else { self.keys.get(name).copied() }
     }
 

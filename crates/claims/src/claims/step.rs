@@ -1,9 +1,9 @@
 //! Work that may be long, done in steps: large releases, and the marks that a graph edit changes.
 //!
-//! Promises that these two are done in bounded steps: [`Claims::step`] counts a request as one unit, and
-//! so many marks or nodes as one more. What takes or adds one request costs as much as it has marks,
-//! at most [`MARKS_MAX`](crate::MARKS_MAX); only a holder may be given more, by an edit. A request that
-//! is half gone still blocks with what is left of it, which is safe.
+//! Promises that these two are done in bounded steps: [`Claims::step`] counts a request as one unit, and a
+//! number of marks or nodes as one more. Taking or adding one request costs as much as it has marks, at most
+//! [`MARKS_MAX`](crate::MARKS_MAX); only a holder may be given more, by an edit. A request that is partly
+//! removed still blocks with its remaining marks, which is safe.
 
 use super::{Claims, Request, Stage};
 use crate::mark::{Mark, NodeKey, Root};
@@ -20,7 +20,7 @@ const EDGES_PER_UNIT: usize = 1_024;
 /// A request with more marks than this leaves in several steps.
 const LEAVE_MAX: usize = STEP_MAX * NODES_PER_UNIT / 2;
 
-/// What is left of a request that has gone.
+/// The rest of a request that is being removed.
 #[derive(Debug)]
 pub(super) struct Leaving {
     rank: Rank,
@@ -40,20 +40,20 @@ impl Claims {
             || self.nodes.is_stirred()
     }
 
-    /// Whether a graph edit is being worked in, so that nothing can be taken.
+    /// Whether a graph edit is being applied, so that nothing can be taken.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         !self.edits.is_empty()
     }
 
-    /// How much work it is to take, add or remove this request, as so many requests with few marks.
+    /// The work of taking, adding or removing this request, in requests with few marks.
     #[must_use]
     pub fn cost(&self, id: RequestId) -> usize {
         self.requests.get(&id).map_or(1, |request| cost(request.marks.len()))
     }
 
-    /// Goes on with graph edits and large releases, for about as much work as `budget` requests are.
-    /// Says how much of it was used: nothing if there is nothing to do.
+    /// Continues graph edits and large releases, for about as much work as `budget` requests. Returns how much
+    /// of it was used: 0 if there is nothing to do.
     pub fn step(&mut self, budget: usize) -> usize {
         let mut used = 0;
         while used < budget {
@@ -68,7 +68,7 @@ impl Claims {
         used
     }
 
-    /// Takes a request's marks and roots from their nodes, in steps if they are many.
+    /// Removes a request's marks and roots from their nodes, in steps if they are many.
     pub(super) fn unlist(&mut self, request: Request) {
         if request.marks.len() + request.roots.len() <= LEAVE_MAX {
             self.unlist_now(&request);
@@ -96,7 +96,7 @@ impl Claims {
         }
     }
 
-    /// Takes a waiter from where it is parked; it is for the caller to give it another stage.
+    /// Removes a waiter from where it is parked; the caller sets its next stage.
     pub(super) fn unpark(&mut self, request: &Request) {
         if let Stage::Parked(key, mode) = request.stage {
             self.nodes.remove(key, Tag::Parked(mode), request.rank);
@@ -104,7 +104,7 @@ impl Claims {
         }
     }
 
-    /// Takes a root away; a made node without claims is forgotten.
+    /// Removes a root; a made node without claims is forgotten.
     pub(super) fn unroot(&mut self, key: NodeKey, tag: Tag, rank: Rank) {
         self.nodes.remove(key, tag, rank);
         let count = |tag| self.nodes.count(key, tag);

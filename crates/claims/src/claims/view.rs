@@ -1,4 +1,4 @@
-//! What there is to see: figures, and who is at a resource.
+//! Figures, and the requests at a resource.
 
 use super::Claims;
 use crate::graph::ResourceId;
@@ -7,7 +7,7 @@ use crate::node::{Node, Tag};
 use paceline_types::RequestId;
 use paceline_types::limits::AHEAD_MAX;
 
-/// Figures of the whole room.
+/// Figures of all claims.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Requests that hold claims.
@@ -18,20 +18,20 @@ pub struct Stats {
     pub parked: usize,
     /// Requests that wait for a resource that does not exist.
     pub aside: usize,
-    /// Names that are claimed without there being a resource.
+    /// Names that are claimed although no resource has them.
     pub made: usize,
-    /// Nodes where something stands.
+    /// Nodes that have marks, roots or parked waiters.
     pub nodes: usize,
-    /// Graph edits that are being worked in.
+    /// Graph edits that are being applied.
     pub edits: usize,
 }
 
-/// Who is at one resource.
+/// The requests at one resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct View {
-    /// To go on from, with [`Claims::views`].
+    /// The key to continue from, with [`Claims::views`].
     pub key: NodeKey,
-    /// The resource, if it is or was configured; none for a name that only requests made.
+    /// The resource, if it is or was configured; `None` for a name that only requests made.
     pub id: Option<ResourceId>,
     /// The name.
     pub resource: Box<str>,
@@ -46,14 +46,14 @@ pub struct View {
 }
 
 impl Claims {
-    /// Figures of the whole room.
+    /// Figures of all claims.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let (made, nodes, edits) = (self.made.len(), self.nodes.len(), self.edits.len());
         Stats { made, nodes, edits, ..self.stats }
     }
 
-    /// Who is at the resource of this name, if there is one or its name is claimed.
+    /// The requests at the resource of this name, if it exists or its name is claimed.
     #[must_use]
     pub fn view(&self, resource: &str) -> Option<View> {
         let found = self.graph.find(resource).map(|id| NodeKey(id.0));
@@ -61,7 +61,7 @@ impl Claims {
         Some(self.view_of(key, self.nodes.node(key)))
     }
 
-    /// All resources where somebody holds or waits, there or below, after the given one.
+    /// All resources after the given one where a request holds or waits, there or below.
     pub fn views(&self, after: Option<NodeKey>) -> impl Iterator<Item = View> {
         self.nodes.after(after).map(|(key, node)| self.view_of(key, Some(node)))
     }

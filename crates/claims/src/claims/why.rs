@@ -1,7 +1,7 @@
-//! Which request is in the way of which.
+//! Which requests block a request.
 //!
-//! Promises bounded work: a search gives up after [`WAITERS_MAX`] waiters, or so many marks and
-//! places, rather than hold up all requests. Never changes anything.
+//! Promises bounded work: a search gives up after [`WAITERS_MAX`] waiters, or a number of marks and places,
+//! rather than delay all requests. Never changes anything.
 
 use super::{Claims, Request, Stage};
 use crate::mark::{Mark, MarkMode, NodeKey, Root};
@@ -9,34 +9,34 @@ use crate::node::Tag;
 use crate::wanted::WantedClaims;
 use paceline_types::{Rank, RequestId, SessionId, limits};
 
-/// Waiters that a search for the own session goes through: each newcomer of a session that holds
-/// claims pays for it, under the engine's lock.
-const WAITERS_MAX: usize = 64;
+/// Waiters that a search for the request's own session visits: each newcomer of a session that holds claims
+/// pays for it, under the engine's lock.
+pub(super) const WAITERS_MAX: usize = 64;
 
-/// What that search may cost, counted as in [`WORK_MAX`].
-const SEARCH_MAX: usize = WAITERS_MAX * 32;
+/// The most work of that search, counted as in [`WORK_MAX`].
+pub(super) const SEARCH_MAX: usize = WAITERS_MAX * 32;
 
-/// What one look may cost: a mark counts one, a node or a place there [`PLACE_COST`].
+/// The most work of one search: a mark counts one, a node or a place there [`PLACE_COST`].
 const WORK_MAX: usize = limits::STEP_MAX * 32;
 
-/// Looking at a node, or at the requests there, takes about as long as looking at so many marks.
-const PLACE_COST: usize = 8;
+/// Visiting a node, or the requests there, takes about as long as visiting this many marks.
+pub(super) const PLACE_COST: usize = 8;
 
-/// Places that are collected to name those in the way, before it is enough.
+/// The most places that are collected to name the blocking requests.
 const PLACES_MAX: usize = limits::STEP_MAX * 8;
 
-/// A request that is in the way.
+/// A request that blocks another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blocker {
-    /// The claimed resource that cannot be had.
+    /// The claimed resource that it blocks.
     pub resource: Box<str>,
     /// The request.
     pub id: RequestId,
-    /// Whether it holds what is wanted; otherwise it waits and comes first.
+    /// Whether it holds what is wanted; otherwise it waits and has an earlier rank.
     pub is_held: bool,
 }
 
-/// The requests that are in the way: holders first, then waiters, nearest rank first.
+/// The requests that block: holders first, then waiters, nearest rank first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Blockers {
     /// The first of them, as many as were asked for.
@@ -46,7 +46,7 @@ pub struct Blockers {
 }
 
 impl Claims {
-    /// The requests in the way of a waiter. None only if nothing blocks it.
+    /// The requests that block a waiter. Empty only if nothing blocks it.
     #[must_use]
     pub fn blockers(&self, id: RequestId, max: usize) -> Blockers {
         match self.requests.get(&id) {
@@ -69,9 +69,9 @@ impl Claims {
         self.blockers_at(&Asking { rank, roots: &roots, first: None }, &marks, max)
     }
 
-    /// Whether a newcomer would wait for its own session: for a claim that the session holds, or for
-    /// an eligible waiter that waits for one, and so on. Says which resource it asks for, and which
-    /// request of its session is in the way.
+    /// Whether a newcomer would wait for its own session: for a claim that the session holds, or for an
+    /// eligible waiter that waits for one, and so on. Returns the resource it asks for, and the blocking
+    /// request of its session.
     #[must_use]
     pub fn own_way(
         &self,
@@ -83,7 +83,7 @@ impl Claims {
         self.own_way_at(&roots, &marks, rank, session)
     }
 
-    /// The same for a waiter, after it stood aside; also for the sessions that it runs within.
+    /// The same for a waiter, after it was aside; also for the sessions that it runs within.
     #[must_use]
     pub fn own_way_of(&self, id: RequestId, within: &[SessionId]) -> Option<(Box<str>, RequestId)> {
         let request = self.requests.get(&id).filter(|request| request.stage.is_waiting())?;
@@ -112,8 +112,8 @@ impl Claims {
         if let Some((root, id)) = direct {
             return Some((name(root), id));
         }
-        // Whoever waits for the own session comes at or after the first who does, and the ranks on the
-        // way there only fall: nobody before that one matters.
+        // A waiter that waits for the own session has the rank of the first such waiter or a later one, and
+        // ranks only fall along the way: waiters before that one do not matter.
         let first = self.first_behind(&own).filter(|first| *first < rank)?;
         let mut search = Search::new(self, first);
         search.look(marks, rank, None);
@@ -135,8 +135,8 @@ impl Claims {
         own.iter().filter_map(at_node).min()
     }
 
-    /// Which of the marks clashes with a holder of this session, looking from the marks: for a session
-    /// that holds more than its own marks are looked at.
+    /// Which of the marks clashes with a holder of this session. Starts from the marks, for a session that
+    /// holds more marks than are searched.
     fn held_clash(&self, marks: &[Mark], session: SessionId) -> Option<(u16, RequestId)> {
         marks.iter().take(WAITERS_MAX).find_map(|mark| {
             let node = self.nodes.node(mark.key)?;
@@ -152,8 +152,7 @@ impl Claims {
 
     /// The marks that a session holds, in order.
     fn own_marks(&self, session: SessionId) -> Vec<(NodeKey, MarkMode, RequestId)> {
-        let range = (session, RequestId(0))..=(session, RequestId(u64::MAX));
-        let requests = self.sessions.range(range).filter_map(|(_, id)| self.requests.get(id));
+        let requests = self.sessions.holders(session).filter_map(|id| self.requests.get(&id));
         let marks = requests.flat_map(|request| {
             request.marks.iter().map(|mark| (mark.key, mark.mode, request.rank.id))
         });
@@ -162,8 +161,8 @@ impl Claims {
         marks
     }
 
-    /// Roots and marks of what is wanted, with those names that others have made.
-    fn with_made(&self, wanted: &WantedClaims) -> (Vec<Root>, Vec<Mark>) {
+    /// The roots and marks of what is wanted, including names that other requests have made.
+    pub(super) fn with_made(&self, wanted: &WantedClaims) -> (Vec<Root>, Vec<Mark>) {
         let (mut roots, mut marks) = (wanted.roots.clone(), wanted.marks.to_vec());
         for (number, claim) in &wanted.unknown {
             if let Some(key) = self.made.find(&claim.resource) {
@@ -186,8 +185,8 @@ impl Claims {
                 self.find_blockers(mark, asking.rank, count_max, &mut found);
             }
         }
-        // Holders first; among waiters the latest rank is the nearest. The sort keeps the order of
-        // marks, so that the first mark counts where one is in the way of several.
+        // Holders first; among waiters the latest rank is the nearest. The sort keeps the order of marks, so
+        // that the first mark counts where one request blocks several.
         found.sort_by_key(|(is_held, rank, _)| (!is_held, std::cmp::Reverse(*rank)));
         found.dedup_by_key(|(_, rank, _)| *rank);
         let blocker = |(is_held, rank, root): &(bool, Rank, u16)| {
@@ -199,7 +198,7 @@ impl Claims {
         Blockers { nearest, total: found.len().min(count_max) }
     }
 
-    /// The requests in the way at one mark, each with the root that asks.
+    /// The requests that block at one mark, each with the root that is blocked.
     fn find_blockers(
         &self,
         mark: &Mark,
@@ -232,7 +231,7 @@ fn own_clash(marks: &[Mark], own: &[(NodeKey, MarkMode, RequestId)]) -> Option<(
     })
 }
 
-/// The request that asks what is in its way.
+/// The request whose blockers are searched.
 struct Asking<'a> {
     rank: Rank,
     roots: &'a [Root],
@@ -240,25 +239,44 @@ struct Asking<'a> {
     first: Option<(NodeKey, MarkMode)>,
 }
 
+/// The rank up to which a search has looked for blocking requests at each mark, in the order of the marks.
+#[derive(Default)]
+pub(super) struct Looked(Vec<((NodeKey, MarkMode), Rank)>);
+
+impl Looked {
+    /// Notes that a search looks up to `rank`. Returns the rank from which it has to look, `Some(None)` if it
+    /// has not looked at this mark before, or `None` if it has looked that far already.
+    pub fn up_to(&mut self, mark: &Mark, rank: Rank) -> Option<Option<Rank>> {
+        let place = (mark.key, mark.mode);
+        match self.0.binary_search_by_key(&place, |(place, _)| *place) {
+            Ok(known) if self.0[known].1 >= rank => None,
+            Ok(known) => Some(Some(std::mem::replace(&mut self.0[known].1, rank))),
+            Err(index) => {
+                self.0.insert(index, (place, rank));
+                Some(None)
+            }
+        }
+    }
+}
+
 /// The waiters that a request waits for, those they wait for, and so on; each once.
 struct Search<'a> {
     claims: &'a Claims,
-    /// Waiters before this one are passed over.
+    /// Waiters before this one are skipped.
     first: Rank,
     /// All found so far, each with the root of the newcomer that leads to it.
     found: Vec<(RequestId, u16)>,
-    /// How many of them were handed out.
+    /// How many of them were returned.
     handed: usize,
-    /// Up to which rank was looked who stands in the way of a mark, in order.
-    looked: Vec<((NodeKey, MarkMode), Rank)>,
-    /// What is left to spend.
+    looked: Looked,
+    /// The work that may still be done.
     work: usize,
 }
 
 impl<'a> Search<'a> {
     fn new(claims: &'a Claims, first: Rank) -> Self {
         let found = Vec::with_capacity(WAITERS_MAX);
-        Self { claims, first, found, handed: 0, looked: vec![], work: SEARCH_MAX }
+        Self { claims, first, found, handed: 0, looked: Looked::default(), work: SEARCH_MAX }
     }
 
     fn next(&mut self) -> Option<(&'a Request, u16)> {
@@ -270,28 +288,20 @@ impl<'a> Search<'a> {
         Some((self.claims.requests.get(&id)?, root))
     }
 
-    /// Finds the requests that one with these marks waits for. `root` is the newcomer's root that led here,
-    /// if this is not the newcomer.
+    /// Finds the requests that a request with these marks waits for. `root` is the newcomer's root that led
+    /// here, if this is not the newcomer.
     fn look(&mut self, marks: &[Mark], rank: Rank, root: Option<u16>) {
         for mark in marks {
             if self.work == 0 {
                 return;
             }
             self.work -= 1;
-            let place = (mark.key, mark.mode);
-            let from = match self.looked.binary_search_by_key(&place, |(place, _)| *place) {
-                Ok(known) if self.looked[known].1 >= rank => continue,
-                Ok(known) => std::mem::replace(&mut self.looked[known].1, rank),
-                Err(index) => {
-                    self.looked.insert(index, (place, rank));
-                    self.first
-                }
-            };
-            self.look_at(mark, from, rank, root.unwrap_or(mark.root));
+            let Some(from) = self.looked.up_to(mark, rank) else { continue };
+            self.look_at(mark, from.unwrap_or(self.first), rank, root.unwrap_or(mark.root));
         }
     }
 
-    /// Finds the requests in the way of one mark, from one rank up to another.
+    /// Finds the requests that block one mark, from one rank up to another.
     fn look_at(&mut self, mark: &Mark, from: Rank, rank: Rank, root: u16) {
         self.work = self.work.saturating_sub(PLACE_COST);
         let Some(node) = self.claims.nodes.node(mark.key) else { return };

@@ -1,7 +1,7 @@
 //! Building a graph from a list of resources, with everything checked.
 //!
-//! Promises one clear error for the first thing that is wrong, and work that grows with the number of
-//! resources and edges (times its logarithm, for sorting), whatever their shape.
+//! Promises one clear error for the first mistake, and work that grows with the number of resources and edges
+//! (times its logarithm, for sorting), whatever their shape.
 
 use super::list::{Bits, Lists};
 use super::{Changes, EDGES_MAX, Graph, GraphError, Names, RESOURCES_MAX, Resource, ResourceId};
@@ -9,12 +9,12 @@ use paceline_types::limits::NAME_BYTES_MAX;
 use std::sync::Arc;
 
 impl Graph {
-    /// The graph of these resources. `previous` is the graph that it will take the place of: what
-    /// differs is worked out here, so that the swap is quick.
+    /// The graph of these resources. `previous` is the graph that it will replace: the differences are found
+    /// here, so that the swap is quick.
     ///
     /// # Errors
     ///
-    /// When the resources do not make a graph: see [`GraphError`].
+    /// When the resources are not a valid graph: see [`GraphError`].
     pub fn build(
         previous: Option<&Arc<Self>>,
         mut resources: Vec<Resource>,
@@ -54,7 +54,7 @@ const fn check_numbers(resources: usize, edges: usize) -> Result<(), GraphError>
     Ok(())
 }
 
-/// Checks every name and id by itself; `resources` are in the order of their ids.
+/// Checks each name and id separately; `resources` are in the order of their ids.
 fn check_each(resources: &[Resource]) -> Result<(), GraphError> {
     for resource in resources {
         if resource.name.is_empty() {
@@ -134,8 +134,8 @@ fn sort_edges(parents: &Lists, children: &Lists) -> Result<Vec<u32>, Vec<u32>> {
     }
 }
 
-/// Walks up from `start`, which is in a cycle or below one, until a node comes again. Every node that
-/// still misses a parent has a parent that misses one too.
+/// Walks up from `start`, which is in a cycle or below one, until a node repeats. Every node that still misses
+/// a parent has a parent that misses one too.
 fn find_cycle(parents: &Lists, missing: &[u32], start: u32) -> Vec<u32> {
     let mut seen = Bits::new(missing.len());
     let mut path = vec![];
@@ -151,7 +151,7 @@ fn find_cycle(parents: &Lists, missing: &[u32], start: u32) -> Vec<u32> {
     path
 }
 
-/// The nodes with several parents, of those with the same parents the lowest.
+/// The nodes with several parents; of those with the same parents only the lowest.
 fn find_meets(parents: &Lists) -> Bits {
     let mut nodes: Vec<u32> =
         (0..parents.len() as u32).filter(|node| parents.of(*node).len() > 1).collect();
@@ -164,7 +164,7 @@ fn find_meets(parents: &Lists) -> Bits {
     meets
 }
 
-/// Of each node's children those where sub-trees meet, or below which they do.
+/// The children of each node where sub-trees meet, or below which they do.
 fn find_doors(children: &Lists, meets: &Bits, order: &[u32]) -> Lists {
     let mut leads = Bits::new(children.len());
     for node in order.iter().rev() {

@@ -1,11 +1,11 @@
-//! What differs between two graphs, as far as requests feel it.
+//! The differences between two graphs, as far as they affect requests.
 //!
-//! Owns the answer to three questions. Whose marks may be others now: those rooted at a *touched*
-//! resource, which lies above or below (or is) the lower end of an edge that came or went. (Which of
-//! several nodes with the same parents stands for all changes only with an edge from each of these.)
-//! What may a holder have lost: walks down the old graph that go through *lossy* nodes only, those with
-//! a removed edge or a deleted resource at or below them. Which names have *appeared*. Promises work
-//! that grows with the two graphs, done outside the lock.
+//! Owns the answer to three questions. Which requests may have other marks now: those rooted at a *touched*
+//! resource, which is above or below (or is) the lower end of an added or removed edge. (Which of several nodes
+//! with the same parents represents all changes only with an edge from each of these.) What may a holder have
+//! lost: walks down the old graph that pass only through *lossy* nodes, those with a removed edge or a deleted
+//! resource at or below them. Which names have *appeared*. Promises work that grows with the two graphs, done
+//! outside the lock.
 
 use super::list::Bits;
 use super::{Graph, ResourceId};
@@ -13,20 +13,20 @@ use crate::mark::{NodeKey, Root, sort_roots};
 use paceline_types::Mode;
 use std::sync::{Arc, Weak};
 
-/// The difference between a graph and the one before it.
+/// The difference between a graph and the previous one.
 #[derive(Default)]
 pub(crate) struct Changes {
-    /// The graph before; nothing else may be compared with this.
+    /// The previous graph; this applies to no other graph.
     before: Weak<Graph>,
-    /// Resources of the graph before, in order.
+    /// Resources of the previous graph, in order.
     touched: Vec<ResourceId>,
-    /// Removed edges whose lower end still exists, as nodes of the graph before, in order.
+    /// Removed edges whose lower end still exists, as nodes of the previous graph, in order.
     removed: Vec<(u32, u32)>,
-    /// Edges of the graph before whose lower end is lossy, in order.
+    /// Edges of the previous graph whose lower end is lossy, in order.
     lossy_edges: Vec<(u32, u32)>,
-    /// Nodes of the graph before.
+    /// Nodes of the previous graph.
     lossy: Bits,
-    /// Nodes of the new graph whose names the graph before did not know.
+    /// Nodes of the new graph whose names the previous graph did not have.
     appeared: Vec<u32>,
 }
 
@@ -65,9 +65,9 @@ impl Changes {
     }
 }
 
-/// What a holder with `roots` in the old graph has to hold in the new one: whatever was in its
-/// sub-trees stays there. `stand_in` names the node for a deleted resource. Also says how many nodes
-/// that took: few where it is known what has changed.
+/// What a holder with `roots` in the old graph has to hold in the new one: everything in its sub-trees stays
+/// held. `stand_in` names the node for a deleted resource. Also returns how many nodes were visited: few if the
+/// changes are known.
 pub(crate) fn kept_roots(
     (old, new): (&Graph, &Graph),
     changes: Option<&Changes>,
@@ -109,7 +109,7 @@ pub(crate) fn kept_roots(
     (kept, visited)
 }
 
-/// What a holder may have lost, by what is known of the changes, or by looking.
+/// What a holder may have lost, from the known changes or from a search.
 struct Losses<'a> {
     old: &'a Graph,
     new: &'a Graph,
@@ -122,7 +122,7 @@ impl Losses<'_> {
         self.changes.is_none_or(|changes| changes.lossy.has(node))
     }
 
-    /// The children that are there and hang below the node no more.
+    /// The children that still exist but are no longer below the node.
     fn cut(&self, node: u32, found: impl FnMut(u32)) {
         match self.changes {
             Some(changes) => edges_of(&changes.removed, node).for_each(found),
@@ -158,7 +158,7 @@ fn edges_of(edges: &[(u32, u32)], node: u32) -> impl Iterator<Item = u32> {
     edges[start..].iter().take_while(move |(parent, _)| *parent == node).map(|(_, child)| *child)
 }
 
-/// Edges that came and went.
+/// Edges that were added and removed.
 #[derive(Default)]
 struct Edges {
     /// Parent and child, nodes of the old graph.
@@ -186,7 +186,7 @@ impl Edges {
         edges
     }
 
-    /// Compares the parents of one resource, where it is in the old graph and in the new one.
+    /// Compares the parents of one resource, given its nodes in the old and the new graph.
     fn compare(
         &mut self,
         (old, before): (&Graph, Option<u32>),

@@ -1,4 +1,4 @@
-//! What can be wrong with a graph that somebody describes.
+//! Mistakes in the description of a graph.
 
 use super::{EDGES_MAX, RESOURCES_MAX, ResourceId};
 use paceline_types::limits::NAME_BYTES_MAX;
@@ -10,7 +10,7 @@ const CYCLE_SHOWN: usize = 32;
 /// Bytes of an over-long name that a message shows.
 const NAME_SHOWN: usize = 64;
 
-/// Why resources do not make a graph.
+/// Why resources are not a valid graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GraphError {
     /// There are more than [`RESOURCES_MAX`].
@@ -37,7 +37,7 @@ pub enum GraphError {
         /// The names of the two.
         resources: [Box<str>; 2],
     },
-    /// A resource hangs below one that is not there.
+    /// A resource has a parent that does not exist.
     UnknownParent {
         /// The resource.
         resource: Box<str>,

@@ -29,7 +29,7 @@ impl Lists {
         self.ends.len()
     }
 
-    /// For every node, in whose lists it stands.
+    /// For every node, the nodes whose lists contain it.
     pub fn reversed(&self) -> Self {
         let mut next = vec![0u32; self.len() + 1];
         for item in &self.items {
@@ -50,7 +50,7 @@ impl Lists {
         Self { ends, items }
     }
 
-    /// The lists with only those nodes that `keep`.
+    /// The lists with only the nodes in `keep`.
     pub fn filtered(&self, keep: &Bits) -> Self {
         let mut kept = Self::default();
         for node in 0..self.len() as u32 {
@@ -59,7 +59,7 @@ impl Lists {
         kept
     }
 
-    /// Everything that can be reached from `starts`, they themselves included.
+    /// Everything that can be reached from `starts`, including `starts`.
     pub fn reach(&self, starts: &[u32]) -> Bits {
         let mut bits = Bits::new(self.len());
         let mut open: Vec<u32> = starts.iter().copied().filter(|node| bits.add(*node)).collect();
@@ -79,7 +79,7 @@ impl Bits {
         Self(vec![0; nodes.div_ceil(64)])
     }
 
-    /// Adds a node; whether it is new.
+    /// Adds a node. Returns whether it is new.
     pub fn add(&mut self, node: u32) -> bool {
         let word = &mut self.0[node as usize / 64];
         let bit = 1 << (node % 64);
@@ -93,10 +93,10 @@ impl Bits {
     }
 }
 
-/// Up to this many nodes are looked through one by one.
+/// Up to this many nodes are searched one by one.
 const FEW: usize = 32;
 
-/// A set of visited nodes: a walk through a large graph that meets few nodes should not pay for all.
+/// A set of visited nodes: a walk through a large graph that visits few nodes should not allocate for all.
 pub(super) struct Seen {
     nodes: usize,
     few: Vec<u32>,
@@ -108,7 +108,7 @@ impl Seen {
         Self { nodes, few: vec![], many: None }
     }
 
-    /// Adds a node; whether it is new.
+    /// Adds a node. Returns whether it is new.
     pub fn add(&mut self, node: u32) -> bool {
         if let Some(bits) = &mut self.many {
             return bits.add(node);

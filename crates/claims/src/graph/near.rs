@@ -1,20 +1,20 @@
 //! "Did you mean": the nearest name to one that does not exist.
 //!
-//! Promises bounded work whatever the number of names: it looks at a few neighbours in the order of
-//! names, and at what the name is without one character or with two of them swapped.
+//! Promises bounded work whatever the number of names: it checks a few neighbours in name order, and the name
+//! without one character or with two of them swapped.
 
 use super::Graph;
 
-/// Names looked at before and after the place where the name would stand.
+/// Names checked before and after the place where the name would be.
 const NEIGHBOURS: usize = 16;
 
 /// Characters of a name that are left out or swapped in turn.
 const SLIPS_MAX: usize = 64;
 
-/// Longest name that is compared: refusals are made under the engine's lock.
+/// The longest name that is compared: refusals are made under the engine's lock.
 const NAME_COMPARED_MAX: usize = 96;
 
-/// A name that differs in more places than this is not what was meant.
+/// A name with more differences than this is not suggested.
 const EDITS_MAX: usize = 3;
 
 impl Graph {
@@ -43,7 +43,7 @@ impl Graph {
         })
     }
 
-    /// The best of the names that stand near `name` in order.
+    /// The best of the names near `name` in name order.
     fn neighbour(&self, name: &str) -> Option<&str> {
         let place = self.by_name.partition_point(|node| self.name_of(*node) < name);
         let start = place.saturating_sub(NEIGHBOURS);
@@ -55,8 +55,8 @@ impl Graph {
     }
 }
 
-/// How many characters must be changed, left out or put in to make one text the other, if no more
-/// than `max`. Only places that are at most `max` apart are compared.
+/// How many characters must be changed, deleted or inserted to turn one text into the other, if no more than
+/// `max`. Only positions that are at most `max` apart are compared.
 fn edits(one: &str, two: &str, max: usize) -> Option<usize> {
     let (one, two): (Vec<char>, Vec<char>) = (one.chars().collect(), two.chars().collect());
     if one.len().abs_diff(two.len()) > max {
@@ -70,7 +70,7 @@ fn edits(one: &str, two: &str, max: usize) -> Option<usize> {
         row[first - 1] = if first == 1 { line + 1 } else { max + 1 };
         for column in first..=last {
             let same = corner + usize::from(*a != two[column - 1]);
-            // The place at the right edge has not been reached from above.
+            // The position at the right edge has not been reached from above.
             let above = if column == line + 1 + max { max + 1 } else { row[column] + 1 };
             corner = row[column];
             row[column] = same.min(above).min(row[column - 1] + 1);

@@ -1,4 +1,4 @@
-//! Walks through the graph: the marks of a claim, and who is above whom.
+//! Walks through the graph: the marks of a claim, and what is above a node.
 //!
 //! Promises that the ancestors of a root are visited once each, and of its sub-tree only the nodes
 //! through which a node with several parents can be reached: a claim on the root of a plain tree
@@ -10,25 +10,24 @@ use super::{Graph, ResourceId};
 use crate::mark::{Mark, MarkMode, NodeKey, Root, combine};
 use paceline_types::Mode;
 
-/// Marks of one request. Each is put at its node, and taken away again, under the engine's lock.
+/// The most marks of one request. Each is added to its node, and removed again, under the engine's lock.
 pub const MARKS_MAX: usize = 1_024;
 
-/// Edges that are walked to find the marks of one request: those of a request that waited somewhere
-/// while the graph was edited are found under the engine's lock.
+/// The most edges that are walked to find the marks of one request: for a request that waited while the graph
+/// was edited this is done under the engine's lock.
 pub const EDGES_WALKED_MAX: usize = 131_072;
 
 impl Graph {
-    /// The marks of a request with these roots, in order, however many they are. A root that is not in
-    /// the graph stands alone.
+    /// The marks of a request with these roots, in order, however many they are. A root that is not in the
+    /// graph has only its own mark.
     pub(crate) fn marks(&self, roots: &[Root]) -> Box<[Mark]> {
         let mut walk = Walk::new(self, usize::MAX, usize::MAX);
-        // Without bounds nothing stops it.
+        // Without bounds this cannot fail.
         let _ = walk.mark_all(roots);
         walk.combined()
     }
 
-    /// The same within the bounds, and how many edges were walked; or the node of the root that leads
-    /// out of them.
+    /// The same within the bounds, and how many edges were walked; or the node of the root that exceeds them.
     pub(crate) fn marks_within(&self, roots: &[Root]) -> Result<(Box<[Mark]>, usize), NodeKey> {
         let mut walk = Walk::new(self, MARKS_MAX, EDGES_WALKED_MAX);
         match walk.mark_all(roots) {
@@ -105,7 +104,7 @@ impl<'a> Walk<'a> {
         if self.marks.len() > self.marks_max { Err(TooWide(root)) } else { Ok(()) }
     }
 
-    /// Counts edges that are looked at.
+    /// Counts visited edges.
     fn pay(&mut self, edges: usize, root: u16) -> Result<(), TooWide> {
         self.edges_left = self.edges_left.checked_sub(edges).ok_or(TooWide(root))?;
         Ok(())
@@ -135,7 +134,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Finds what may be a side door below a root.
+    /// Finds the nodes below a root that may be side doors.
     fn find_doors(&mut self, root: u32, number: u16, below: &mut Below) -> Result<(), TooWide> {
         if self.graph.doors.of(root).is_empty() || !below.seen.add(root) {
             return Ok(());
@@ -157,7 +156,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Marks the side doors: those of the doors that have a parent outside.
+    /// Marks the side doors: the doors that have a parent outside.
     fn mark_doors(&mut self, mode: MarkMode, below: &Below) -> Result<(), TooWide> {
         for (node, root) in &below.doors {
             let parents = self.graph.parents.of(*node);
@@ -175,7 +174,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// What was seen below the roots of one mode.
+/// What was visited below the roots of one mode.
 struct Below {
     /// Roots and nodes below them, as far as they lead to a node with several parents.
     seen: Seen,

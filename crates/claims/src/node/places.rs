@@ -1,6 +1,6 @@
-//! A sorted list of places, small where few stand and a tree where many do.
+//! A sorted list of places, a vector while it is short and a tree when it is long.
 //!
-//! Promises that an empty list owns no memory, a short one a single piece, and that a long one takes
+//! Promises that an empty list owns no memory, a short one a single allocation, and that a long one takes
 //! logarithmic time.
 
 use paceline_types::{Priority, Rank, RequestId, Span, Time};
@@ -25,7 +25,7 @@ impl Default for Places {
 }
 
 impl Places {
-    /// Adds a place; whether it is new.
+    /// Adds a place. Returns whether it is new.
     pub fn insert(&mut self, tag: u8, rank: Rank) -> bool {
         let place = (tag, rank);
         match self {
@@ -41,7 +41,7 @@ impl Places {
         }
     }
 
-    /// Takes a place away; whether it was there.
+    /// Removes a place. Returns whether it was there.
     pub fn remove(&mut self, tag: u8, rank: Rank) -> bool {
         let place = (tag, rank);
         match self {
@@ -71,12 +71,12 @@ impl Places {
         .map(|place| place.1)
     }
 
-    /// The ranks with this tag, from one on.
+    /// The ranks with this tag, starting at `from`.
     pub fn ranks(&self, tag: u8, from: Option<Rank>) -> impl DoubleEndedIterator<Item = Rank> {
         self.range((tag, from.unwrap_or_else(least)), (tag + 1, least()))
     }
 
-    /// The ranks with this tag, up to one that is not included.
+    /// The ranks with this tag that are lower than `rank`.
     pub fn before(&self, tag: u8, rank: Rank) -> impl DoubleEndedIterator<Item = Rank> {
         self.range((tag, least()), (tag, rank))
     }
@@ -94,7 +94,7 @@ impl Places {
     }
 }
 
-/// A rank that none is below.
+/// The lowest rank.
 fn least() -> Rank {
     Rank::new(Time(0), Priority::MAX, Span(u64::MAX), RequestId(0))
 }

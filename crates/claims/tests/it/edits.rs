@@ -5,7 +5,7 @@ use paceline_claims::{Event, Graph, WantedClaims};
 use paceline_types::{Mode, RequestId};
 use std::sync::Arc;
 
-/// A holder keeps what an edit took out of its sub-tree, and holds what its sub-tree gained.
+/// A holder keeps what an edit moved out of its sub-tree, and holds what its sub-tree gained.
 #[test]
 fn holders_keep_and_gain() {
     let tree = |b_parent: &[u64], c_parent: &[u64]| {
@@ -24,7 +24,7 @@ fn holders_keep_and_gain() {
     assert_eq!(granted, [3, 4]);
 }
 
-/// A deleted resource that is held stays held, also under a new resource of its name.
+/// A deleted resource that is held stays held, also when a new resource has its name.
 #[test]
 fn a_deleted_resource_is_held_until_release() {
     let mut bench = Bench::new(vec![resource(1, "a", &[]), resource(2, "b", &[1])]);
@@ -114,7 +114,7 @@ fn edits_need_not_follow_each_other() {
     assert!(!bench.exclusive(3, "a"), "b hangs below it");
 }
 
-/// A resource that goes and comes back before anybody looked: its waiter is tried again all the same.
+/// A resource is deleted and created again before an event is polled: its waiter is tried again all the same.
 #[test]
 fn a_resource_that_comes_back_at_once_loses_nobody() {
     let mut bench = Bench::new(vec![resource(1, "a", &[])]);
@@ -131,7 +131,7 @@ fn a_resource_that_comes_back_at_once_loses_nobody() {
     assert_eq!(bench.grants(), [2]);
 }
 
-/// Of several resources that are missing the first in the order of the claims is named.
+/// Of several missing resources the first in the order of the claims is named.
 #[test]
 fn the_first_missing_claim_is_named() {
     let list = || vec![resource(1, "a", &[]), resource(2, "b", &[]), resource(3, "c", &[])];
@@ -157,8 +157,8 @@ fn the_first_missing_claim_is_named() {
     assert_eq!(unknown(wanted), "c x a");
 }
 
-/// A request that sleeps elsewhere holds ids, and no graph: what was renamed is what it claimed, what
-/// is gone is looked for by the name it was claimed by.
+/// A request that sleeps elsewhere keeps ids, and no graph: a renamed resource is the one it claimed, and a
+/// deleted one is searched by the name it was claimed by.
 #[test]
 fn claims_rest() {
     let mut bench = Bench::new(vec![resource(1, "a", &[]), resource(2, "b", &[])]);

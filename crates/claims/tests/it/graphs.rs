@@ -1,4 +1,4 @@
-//! What can be wrong with a graph, and finding names in it.
+//! Mistakes in graphs, and finding names in them.
 
 use crate::random::Random;
 use crate::{claim, resource};
@@ -63,7 +63,7 @@ fn every_mistake_has_its_error() {
     assert!(Graph::build(None, vec![resource(ResourceId::MAX.0, "a", &[])]).is_ok());
 }
 
-/// The whole cycle is named, each a parent of the next, and nothing that only hangs on it.
+/// The whole cycle is named, each a parent of the next, and no resource that is only connected to it.
 #[test]
 fn cycles_are_named_in_order() {
     let resources = vec![

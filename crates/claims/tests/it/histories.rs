@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 type Resources = BTreeMap<u64, (String, BTreeSet<u64>)>;
 
-/// Edits that may wait to be worked in.
+/// Edits that may wait to be applied.
 const EDITS_MAX: usize = 8;
 
 type Prepared = (Vec<(String, Option<u64>, Mode)>, WantedClaims);
@@ -30,7 +30,7 @@ struct History {
     is_hasty: bool,
 }
 
-/// Whether each kind of thing happened over all seeds.
+/// Whether each kind of event happened over all seeds.
 #[derive(Default)]
 struct Tally {
     granted: u64,
@@ -38,6 +38,7 @@ struct Tally {
     made: usize,
     aside: usize,
     own_way: u64,
+    tangles: u64,
 }
 
 impl History {
@@ -81,6 +82,7 @@ impl History {
             tally.aside = tally.aside.max(stats.aside);
             self.work();
             self.check();
+            self.untangle(tally);
         }
         self.finish();
         tally.granted += self.granted;
@@ -127,6 +129,10 @@ impl History {
         let rank = Rank::new(Time(id), priority, Span(5), RequestId(id));
         let session = self.random.chance(70).then(|| self.random.below(4));
         let session_id = session.map(SessionId);
+        let count = self.random.below(4).saturating_sub(1);
+        let within: Vec<u64> = (0..count).map(|_| self.random.below(4)).collect();
+        let within_ids: Vec<SessionId> = within.iter().copied().map(SessionId).collect();
+        self.claims.note_submitted(RequestId(id));
         if self.random.chance(50) {
             let claim =
                 |(name, _, mode): &_| Claim { resource: String::as_str(name).into(), mode: *mode };
@@ -145,6 +151,8 @@ impl History {
         let mut request = Request {
             rank,
             session,
+            within,
+            last_at_start: id,
             stage: Stage::Waiting,
             is_eligible,
             is_told_known: true,
@@ -152,6 +160,7 @@ impl History {
         };
         if unknown > 0 && self.random.chance(50) {
             assert!(self.claims.add_aside(RequestId(id), rank, session_id, wanted));
+            self.claims.set_within(RequestId(id), &within_ids);
             let mut all = BTreeMap::new();
             for (name, mode) in names {
                 let entry = all.entry(name).or_insert(mode);
@@ -181,6 +190,7 @@ impl History {
             self.granted += 1;
         } else {
             self.claims.add(RequestId(id), rank, session_id, wanted);
+            self.claims.set_within(RequestId(id), &within_ids);
             self.free.insert(id);
         }
         self.model.requests.insert(id, request);
@@ -189,7 +199,7 @@ impl History {
         }
     }
 
-    /// C1, C2, C3: exactly what nothing is in the way of can be taken.
+    /// C1, C2, C3: exactly those claims can be taken that nothing blocks.
     fn expect(&self, result: Result<(), Blocked>, request: &Request) {
         let blockers = self.model.blockers(&request.roots, request.rank);
         match result {
@@ -213,7 +223,7 @@ impl History {
         }
     }
 
-    /// A request in this stage, if there is one. The engine acts on what it was told.
+    /// A request in this stage, if there is one. The engine acts on the events it received.
     fn pick(&mut self, wanted: impl Fn(&Request) -> bool) -> Option<u64> {
         let ids: Vec<_> =
             self.model.requests.iter().filter(|(_, r)| wanted(r)).map(|(id, _)| *id).collect();
@@ -229,7 +239,7 @@ impl History {
 
     fn take(&mut self, tally: &mut Tally) {
         let Some(id) = self.pick(|request| request.stage != Stage::Held) else { return };
-        // While an edit is worked in, the stages of the two may differ for a moment.
+        // While an edit is being applied, the stages of the two may differ for a moment.
         let request = self.model.requests[&id].clone();
         let result = self.claims.take(RequestId(id));
         if self.claims.is_busy() {
@@ -243,6 +253,7 @@ impl History {
                 let request = self.model.requests.get_mut(&id).unwrap();
                 request.stage = Stage::Held;
                 request.is_eligible = false;
+                request.last_at_start = self.next_id - 1;
                 self.granted += 1;
             }
         } else {
@@ -295,7 +306,7 @@ impl History {
         self.next_resource += 1;
     }
 
-    /// Several random changes at once, worked in as one edit.
+    /// Several random changes at once, applied as one edit.
     fn edit(&mut self) {
         if self.random.chance(5) {
             return self.flood();
@@ -309,7 +320,7 @@ impl History {
         }
     }
 
-    /// More edits in a row than may wait: then the newest that waits was never there.
+    /// More edits in a row than may wait: the newest waiting one is merged and never applied by itself.
     fn flood(&mut self) {
         self.work_in();
         let mut before_newest = self.model.clone();
@@ -361,7 +372,7 @@ impl History {
             0..3 => self.add_resource(),
             3..5 => self.delete(one),
             5 => {
-                // Deleted and made again: the same name, another number, elsewhere in the graph.
+                // Deleted and created again: the same name, another number, elsewhere in the graph.
                 let (name, _) = resources[&one].clone();
                 self.delete(one);
                 if self.next_resource < IDS {
@@ -459,7 +470,35 @@ impl History {
         }
     }
 
-    /// What must hold whenever nothing is left to do.
+    /// Circles are found by checking only the waiters that may have closed them.
+    fn untangle(&mut self, tally: &mut Tally) {
+        if self.claims.has_work() {
+            return;
+        }
+        while self.claims.has_looks() {
+            if self.claims.look().is_some() {
+                continue;
+            }
+            for tangled in self.claims.tangles() {
+                let last = self.claims.last_of_tangle(tangled).map(|id| id.0);
+                assert_eq!(last, self.model.last_of_tangle(tangled.0), "seed {}", self.seed);
+                let last = last.expect("nothing has happened since");
+                assert!(self.claims.remove(RequestId(last)), "seed {}", self.seed);
+                self.model.requests.remove(&last);
+                self.free.remove(&last);
+                tally.tangles += 1;
+            }
+            self.work();
+            if self.claims.has_work() {
+                return;
+            }
+        }
+        for id in self.model.requests.keys().filter(|id| self.model.is_nested(**id)) {
+            assert!(!self.model.reached(*id).contains(id), "seed {}: {id} is tangled", self.seed);
+        }
+    }
+
+    /// The invariants whenever there is no work left.
     fn check(&self) {
         if self.claims.has_work() {
             return;
@@ -510,7 +549,7 @@ impl History {
         assert!(holding <= at(Stage::Held), "seed {}: {resource}", self.seed);
     }
 
-    /// When everybody has gone, nothing is left behind.
+    /// When all requests are removed, nothing is left behind.
     fn finish(&mut self) {
         self.is_hasty = false;
         self.work();
@@ -533,6 +572,7 @@ fn play(seeds: std::ops::Range<u64>, is_hasty: bool) -> Tally {
         History::new(seed, is_hasty).play(&mut tally);
     }
     assert!(tally.granted > 1_000 && tally.made > 0 && tally.aside > 0 && tally.own_way > 0);
+    assert!(tally.tangles > 100, "{} tangles", tally.tangles);
     tally
 }
 

@@ -1,4 +1,4 @@
-//! Bounds: one call does a bounded amount, whatever is waiting or held.
+//! Bounds: one call does a bounded amount of work, whatever waits or is held.
 
 use crate::{Bench, rank, resource};
 use paceline_claims::{
@@ -7,7 +7,7 @@ use paceline_claims::{
 use paceline_types::{Mode, RequestId, limits};
 use std::sync::Arc;
 
-/// A wide tree with everybody waiting for its root: a release hands waiters out one by one.
+/// A wide tree whose root all waiters want: a release returns waiters one by one.
 #[test]
 fn a_release_hands_out_one_by_one() {
     let mut list = vec![resource(0, "root", &[])];
@@ -27,7 +27,7 @@ fn a_release_hands_out_one_by_one() {
     assert_eq!(bench.claims.poll(), None);
 }
 
-/// A resource "one" with `doors` resources below it, each of which has a parent of its own beside.
+/// A resource "one" with `doors` resources below it, each of which has another parent as well.
 fn wide(doors: u64) -> Vec<Resource> {
     let mut list = vec![resource(0, "one", &[])];
     for door in 1..=doors {
@@ -38,10 +38,10 @@ fn wide(doors: u64) -> Vec<Resource> {
     list
 }
 
-/// So many side doors that a claim on "one" has as many marks as one may have.
+/// The number of side doors with which a claim on "one" has the maximum number of marks.
 const DOORS_MAX: u64 = MARKS_MAX as u64 - 1;
 
-/// C1: of children with the same parents one stands for all, however many they are.
+/// C1: one of the children with the same parents represents all, however many they are.
 #[test]
 fn children_with_the_same_parents_are_few_marks() {
     let mut list = vec![resource(0, "one", &[]), resource(1, "two", &[]), resource(2, "top", &[])];
@@ -59,7 +59,7 @@ fn children_with_the_same_parents_are_few_marks() {
     assert!(!bench.exclusive(5, "top"), "they have all leaves in common");
 }
 
-/// One more mark than may be, and the claim is refused; nothing that is as wide can be taken.
+/// With one mark more than allowed the claim is refused; nothing of that width can be taken.
 #[test]
 fn a_claim_has_a_width() {
     let bench = Bench::new(wide(DOORS_MAX));
@@ -77,7 +77,7 @@ fn a_claim_has_a_width() {
     );
 }
 
-/// What hangs together only inside a claim makes no marks, but takes time to walk.
+/// Edges that are only inside a claim make no marks, but take time to walk.
 #[test]
 fn a_claim_has_a_longest_walk() {
     let inside = |doors: u64| {
@@ -95,7 +95,7 @@ fn a_claim_has_a_longest_walk() {
     assert_eq!(inside(most + 1).wanted("one", Mode::Exclusive).too_wide(), Some("one"));
 }
 
-/// C1: an edit that makes a claim too wide takes nothing from its holder; who waits is told.
+/// C1: an edit that makes a claim too wide takes nothing from its holder; waiters are reported.
 #[test]
 fn an_edit_can_make_a_claim_too_wide() {
     let mut bench = Bench::new(wide(1));
@@ -116,7 +116,7 @@ fn an_edit_can_make_a_claim_too_wide() {
     assert_eq!(bench.claims.stats().waiting, 0);
 }
 
-/// The same for one who stood aside until its other resource came.
+/// The same for a request that was aside until its other resource was created.
 #[test]
 fn who_comes_back_may_be_too_wide() {
     let mut bench = Bench::new(wide(DOORS_MAX));
@@ -138,8 +138,7 @@ fn who_comes_back_may_be_too_wide() {
     assert_eq!(bench.claims.stats(), Stats::default());
 }
 
-/// A holder that an edit gave very many marks is released in steps, and blocks until the last of them
-/// is gone.
+/// A holder that an edit gave very many marks is released in steps, and blocks until the last mark is removed.
 #[test]
 fn a_large_release_goes_in_steps() {
     let many = 10_000;
@@ -158,7 +157,7 @@ fn a_large_release_goes_in_steps() {
     assert_eq!(bench.claims.stats().nodes, 2, "only the new holder's marks are left");
 }
 
-/// An edit that concerns everybody is worked in by steps, and nothing is taken before it is.
+/// An edit that affects all requests is applied in steps, and nothing is taken before it is complete.
 #[test]
 fn a_large_edit_goes_in_steps() {
     let list = |top: &[u64]| {
@@ -185,7 +184,7 @@ fn a_large_edit_goes_in_steps() {
     assert!(!bench.exclusive(9_001, "top"), "C1: all leaves are below it now");
 }
 
-/// Many edits in a row: only a few wait, the others are made one, and the call works nothing in.
+/// Many edits in a row: only a few wait, the others are merged, and the call itself applies none.
 #[test]
 fn edits_do_not_pile_up() {
     let list = |parents: &[u64]| vec![resource(1, "a", &[]), resource(2, "b", parents)];
@@ -201,7 +200,7 @@ fn edits_do_not_pile_up() {
     assert!(!bench.exclusive(2, "a"));
 }
 
-/// A waiter whose resource came and went with edits that were never worked in is told its name.
+/// A waiter whose resource appeared and disappeared in edits that were merged still gets its name.
 #[test]
 fn a_left_out_edit_leaves_its_names() {
     let mut bench = Bench::new(vec![]);
@@ -223,7 +222,7 @@ fn a_left_out_edit_leaves_its_names() {
     assert_eq!(bench.claims.missing(RequestId(1)), Some("c"));
 }
 
-/// The search for one's own way gives up after so many waiters, and takes no time without them.
+/// The blocking requests are named as far as asked for, and counted up to a bound.
 #[test]
 fn blockers_are_as_many_as_asked_for() {
     let mut bench = Bench::new(vec![resource(1, "a", &[])]);

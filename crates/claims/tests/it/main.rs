@@ -1,6 +1,7 @@
 //! Claims against the requirement: the seed's picture, a naive model over random histories, and limits.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod circles;
 mod conflicts;
 mod edits;
 mod graphs;
@@ -29,7 +30,7 @@ fn claim(name: &str, mode: Mode) -> Claim {
     Claim { resource: name.into(), mode }
 }
 
-/// Claims under test, with what every script needs.
+/// Claims under test, with helpers for scripts.
 struct Bench {
     claims: Claims,
 }
@@ -41,7 +42,7 @@ impl Bench {
         bench
     }
 
-    /// Swaps the graph and lets the edit be worked in.
+    /// Swaps the graph and applies the edit.
     fn edit(&mut self, resources: Vec<Resource>) {
         let graph = Graph::build(Some(self.claims.graph()), resources).unwrap();
         self.claims.configure(Arc::new(graph));
@@ -55,7 +56,7 @@ impl Bench {
         self.claims.graph().resolve(&claims).unwrap()
     }
 
-    /// A newcomer that takes its claims or waits, eligible; whether it holds them.
+    /// A newcomer that takes its claims or waits, eligible. Returns whether it holds them.
     fn ask(&mut self, id: u64, names: &str, mode: Mode) -> bool {
         let mut wanted = self.wanted(names, mode);
         if self.claims.check(&mut wanted, rank(id, id)).is_ok() {
@@ -80,7 +81,7 @@ impl Bench {
         assert!(self.claims.remove(RequestId(id)), "request {id}");
     }
 
-    /// Drains what is to be done; who could take its claims, in order.
+    /// Handles all events. Returns the requests that could take their claims, in order.
     fn grants(&mut self) -> Vec<u64> {
         let mut granted = vec![];
         while let Some(event) = self.claims.poll() {

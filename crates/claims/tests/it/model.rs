@@ -1,14 +1,14 @@
 //! The naive model: a list of requests, and sub-trees by plain reachability.
 //!
-//! Written from the design: conflict is sub-trees that meet unless both are shared; a waiter is blocked
-//! by holders it conflicts with and by eligible waiters of earlier rank that it conflicts with; holders
+//! Written from the design: requests conflict if their sub-trees meet, unless both are shared; a waiter is
+//! blocked by holders it conflicts with and by eligible waiters of earlier rank that it conflicts with; holders
 //! keep whatever their sub-trees ever had; waiters follow the graph.
 
 use paceline_claims::{Resource, ResourceId};
 use paceline_types::{Mode, Rank};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Ids are below 64, so that a sub-tree is a set of bits; names stand above them.
+/// Ids are below 64, so that a sub-tree is a set of bits; names are numbered above them.
 pub const IDS: u64 = 64;
 pub const NAMES: u64 = 16;
 
@@ -34,6 +34,9 @@ pub enum Stage {
 pub struct Request {
     pub rank: Rank,
     pub session: Option<u64>,
+    pub within: Vec<u64>,
+    /// The last request submitted when it began to hold.
+    pub last_at_start: u64,
     pub stage: Stage,
     pub is_eligible: bool,
     pub is_told_known: bool,
@@ -97,7 +100,7 @@ impl Model {
         exclusive.0 & (exclusive.1 | shared.1) != 0 || exclusive.1 & shared.0 != 0
     }
 
-    /// Who is in the way of somebody with these roots and this rank, and whether by holding.
+    /// The requests that block a request with these roots and this rank, and whether each is a holder.
     pub fn blockers(&self, roots: &BTreeMap<Node, Mode>, rank: Rank) -> BTreeSet<(u64, bool)> {
         let in_way = |(id, other): (&u64, &Request)| {
             let counts = match other.stage {
@@ -111,7 +114,7 @@ impl Model {
         self.requests.iter().filter_map(in_way).collect()
     }
 
-    /// Whether somebody waits for its own session, by way of eligible waiters or directly.
+    /// Whether a request waits for its own session, directly or through eligible waiters.
     pub fn is_in_own_way(&self, roots: &BTreeMap<Node, Mode>, rank: Rank, session: u64) -> bool {
         let mut open: Vec<_> = self.blockers(roots, rank).into_iter().collect();
         let mut seen = BTreeSet::new();
@@ -127,6 +130,50 @@ impl Model {
         false
     }
 
+    /// Whether a waiter was submitted while a request of its session, or of one that it runs within, held.
+    fn is_nested_in(&self, id: u64, holder: u64) -> bool {
+        let (request, holder) = (&self.requests[&id], &self.requests[&holder]);
+        let mut sessions = request.session.iter().chain(&request.within);
+        let is_own = sessions.any(|session| holder.session == Some(*session));
+        let is_held = holder.stage == Stage::Held && holder.last_at_start < id;
+        request.stage == Stage::Waiting && is_held && is_own
+    }
+
+    pub fn is_nested(&self, id: u64) -> bool {
+        self.requests.keys().any(|holder| self.is_nested_in(id, *holder))
+    }
+
+    /// All requests that a request waits for, directly or through others.
+    pub fn reached(&self, id: u64) -> BTreeSet<u64> {
+        let (mut reached, mut open) = (BTreeSet::new(), vec![id]);
+        while let Some(one) = open.pop() {
+            let request = &self.requests[&one];
+            let next: Vec<u64> = match request.stage {
+                Stage::Waiting => {
+                    let blockers = self.blockers(&request.roots, request.rank);
+                    blockers.into_iter().map(|(other, _)| other).collect()
+                }
+                Stage::Held => {
+                    let all = self.requests.keys().copied();
+                    all.filter(|other| self.is_nested_in(*other, one)).collect()
+                }
+                Stage::Aside(_) => vec![],
+            };
+            open.extend(next.into_iter().filter(|other| reached.insert(*other)));
+        }
+        reached
+    }
+
+    /// The last nested waiter that waits for this waiter, and this one for it.
+    pub fn last_of_tangle(&self, id: u64) -> Option<u64> {
+        let reached = self.reached(id);
+        if !reached.contains(&id) {
+            return None;
+        }
+        let nested = reached.into_iter().rev().filter(|other| self.is_nested(*other));
+        nested.into_iter().find(|other| self.reached(*other).contains(&id))
+    }
+
     /// The roots of claims; names that no resource has are nodes of their own.
     pub fn resolve(&self, claims: &[(String, Mode)]) -> BTreeMap<Node, Mode> {
         let mut roots = BTreeMap::new();
@@ -137,8 +184,8 @@ impl Model {
         roots
     }
 
-    /// The roots of claims that were resolved some time ago: a resource stays the one that was
-    /// claimed, whatever it is called now; only if it is gone its name counts.
+    /// The roots of claims that were resolved some time ago: a resource stays the one that was claimed,
+    /// whatever its name is now; only if it is deleted its name counts.
     pub fn resolve_again(&self, claims: &[(String, Option<u64>, Mode)]) -> BTreeMap<Node, Mode> {
         let mut roots = BTreeMap::new();
         for (name, id, mode) in claims {
@@ -179,7 +226,7 @@ impl Model {
         self.requests = requests;
     }
 
-    /// A holder keeps every node that it had, by id or, if it is gone, by name.
+    /// A holder keeps every node that it had, by id or, if it is deleted, by name.
     fn kept(&self, old: &Self, roots: &BTreeMap<Node, Mode>) -> BTreeMap<Node, Mode> {
         let mut kept = BTreeMap::new();
         for mode in [Mode::Exclusive, Mode::Shared] {

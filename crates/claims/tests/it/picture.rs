@@ -16,7 +16,7 @@ fn disks() -> Vec<Resource> {
     ]
 }
 
-/// C1: whoever holds a dataset keeps everybody off the disks below it.
+/// C1: a request that holds a dataset keeps all others off the disks below it.
 #[test]
 fn a_disk_waits_for_the_dataset_on_it() {
     let mut bench = Bench::new(disks());
@@ -61,7 +61,7 @@ fn shared_claims_go_together() {
     assert_eq!(bench.grants(), [5]);
 }
 
-/// Claims of one request never stand in each other's way.
+/// Claims of one request never block each other.
 #[test]
 fn a_request_does_not_block_itself() {
     let mut bench = Bench::new(disks());
@@ -75,7 +75,7 @@ fn a_request_does_not_block_itself() {
     assert!(names.contains(&"zpool:tank".into()), "{names:?}");
 }
 
-/// The one who would wait for its own session is named, also by way of another waiter.
+/// A request that would wait for its own session is found, also through another waiter.
 #[test]
 fn own_way_is_found_through_waiters() {
     let mut bench = Bench::new(disks());

@@ -1,10 +1,10 @@
-//! Who may pass whom, and requests for resources that do not exist.
+//! Which requests may pass others, and requests for resources that do not exist.
 
 use crate::{Bench, rank, resource};
 use paceline_claims::{Blocked, Event};
 use paceline_types::{Mode, RequestId};
 
-/// C3: a later request passes an earlier waiter only if they do not conflict, or that one cannot run.
+/// C3: a later request passes an earlier waiter only if they do not conflict, or the earlier one cannot run.
 #[test]
 fn passing_follows_the_rule() {
     let mut bench = Bench::new(vec![resource(1, "a", &[]), resource(2, "b", &[])]);
@@ -20,7 +20,7 @@ fn passing_follows_the_rule() {
     assert_eq!(bench.grants(), [2], "it kept its rank");
 }
 
-/// C2: who waits holds nothing, so an ineligible waiter for two keeps nobody off either.
+/// C2: a waiter holds nothing, so an ineligible waiter for two resources blocks neither.
 #[test]
 fn waiting_holds_nothing() {
     let mut bench = Bench::new(vec![resource(1, "a", &[]), resource(2, "b", &[])]);

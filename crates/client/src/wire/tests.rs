@@ -1,9 +1,9 @@
-//! Answers as servers send them, well-formed and not, whole and byte by byte.
+//! Answers of servers, well-formed and malformed, whole and byte by byte.
 
 use super::{Body, FIELDS_MAX, HEAD_BYTES_MAX, Message, head, segment};
 use crate::request::Method;
 
-/// Status, body and whether the connection is kept, of an answer that comes `step` bytes at a time.
+/// Status, body and whether the connection is kept, of an answer that arrives `step` bytes at a time.
 fn read(answer: &[u8], step: usize) -> Result<(u16, Vec<u8>, bool), &'static str> {
     let (mut seen, mut rest) = (0, answer);
     let mut found = None;

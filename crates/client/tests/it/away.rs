@@ -1,4 +1,4 @@
-//! What happens while the daemon is away, as `WhenAway` states it.
+//! Tests of what `WhenAway` promises while the daemon is away.
 
 use crate::fake::{Fake, Scratch};
 use paceline_client::{Client, Error, Kind, LockOptions, Options, PermitRequest, Target, WhenAway};
@@ -65,7 +65,7 @@ fn waiting_ends() {
     assert!(client(&dir, when_away).unwrap_err().is_unreachable());
 }
 
-/// A daemon that is stopped takes no more connections once its queue of them is full.
+/// A stopped daemon accepts no more connections once its backlog is full.
 #[test]
 fn connecting_to_a_daemon_that_hangs_ends_in_time() {
     use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, listen, socket};

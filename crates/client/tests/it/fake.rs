@@ -1,7 +1,7 @@
-//! A small server that speaks the API's contract, for tests of its clients.
+//! A small server that implements the API's contract, for tests of its clients.
 //!
-//! It knows sessions (bound ones end with their connection), permits up to a capacity, and locks; a
-//! test's own handler is asked first. It remembers what it was asked.
+//! It has sessions (bound ones end with their connection), permits up to a capacity, and locks. A test's own handler
+//! is called first. It records the requests that it receives.
 #![allow(dead_code, reason = "not every test binary uses all of it")]
 
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// What was asked.
+/// A received request.
 #[derive(Clone, Debug)]
 pub struct Asked {
     pub connection: u64,
@@ -31,15 +31,15 @@ impl Asked {
     }
 }
 
-/// What is answered.
+/// An answer.
 pub enum Reply {
     /// A status and a body.
     Json(u16, Value),
-    /// The same, and the connection ends without a word of it.
+    /// The same, then the connection ends without notice.
     JsonThenEnd(u16, Value),
-    /// These bytes, and the connection ends.
+    /// These bytes, then the connection ends.
     Raw(Vec<u8>),
-    /// Nothing, until the client hangs up.
+    /// Nothing, until the client disconnects.
     Silence,
 }
 
@@ -51,7 +51,7 @@ pub struct World {
     pub sessions: BTreeMap<String, Option<u64>>,
     pub permits: BTreeMap<String, String>,
     pub locks: BTreeMap<String, String>,
-    /// The number of the last grant of each lock.
+    /// The fencing number of the last grant of each lock.
     pub fencings: std::collections::HashMap<String, u64>,
     pub capacity: usize,
     /// Connections that ended.
@@ -72,7 +72,7 @@ struct Shared {
 }
 
 impl Fake {
-    /// A server on `api.sock` in a folder of its own, and on TCP.
+    /// A server on `api.sock` in its own directory, and on TCP.
     pub fn start(handler: impl Fn(&Asked) -> Option<Reply> + Send + Sync + 'static) -> Self {
         Self::start_in(Scratch::new(), handler)
     }
@@ -114,7 +114,7 @@ impl Fake {
         self.shared.world.lock().unwrap()
     }
 
-    /// Waits until something is so.
+    /// Waits until a condition holds.
     pub fn wait_until(&self, mut is_so: impl FnMut(&World) -> bool) {
         let waited = self.shared.changed.wait_timeout_while(
             self.world(),
@@ -124,7 +124,7 @@ impl Fake {
         assert!(!waited.unwrap().1.timed_out(), "it never came to pass");
     }
 
-    /// The lines of requests so far.
+    /// The request lines so far.
     pub fn lines(&self) -> Vec<String> {
         self.world().asked.iter().map(Asked::line).collect()
     }
@@ -152,7 +152,7 @@ impl Shared {
         Ok(())
     }
 
-    /// The part of the contract that is played.
+    /// The implemented part of the contract.
     fn answer(&self, asked: &Asked) -> Reply {
         let mut parts = asked.path.trim_start_matches("/v1/").split('/');
         let (kind, name, verb) =
@@ -311,7 +311,7 @@ fn read_request(
     }
     let mut body = vec![0; length];
     input.read_exact(&mut body)?;
-    // What is no JSON is a text.
+    // A body that is not JSON is a text.
     let text = || Value::String(String::from_utf8(body.clone()).unwrap());
     let body = match body.is_empty() {
         true => Value::Null,
@@ -320,7 +320,7 @@ fn read_request(
     Ok(Some(Asked { connection, method, path, token, only_creates, body }))
 }
 
-/// A folder that is removed with all it holds.
+/// A directory that is removed with its content.
 pub struct Scratch {
     pub path: PathBuf,
 }

@@ -1,4 +1,4 @@
-//! Permits, locks and sessions: held by guards, given back.
+//! Permits, locks and sessions: held by guards and released.
 
 use crate::fake::{Asked, Fake, Reply, World, error};
 use paceline_client::{
@@ -37,7 +37,7 @@ fn a_permit_is_given_back_when_dropped() {
     assert_eq!(fake.world().permits.len(), 0);
 }
 
-/// P4: what a program holds on the unix socket hangs on a connection, one session for each.
+/// P4: everything that a program holds on the unix socket is bound to a connection, with one session each.
 #[test]
 fn p4_permits_on_the_socket_are_bound_and_do_not_share_a_session() {
     let fake = Fake::start(|asked: &Asked| {
@@ -50,7 +50,7 @@ fn p4_permits_on_the_socket_are_bound_and_do_not_share_a_session() {
     let sessions: Vec<_> = fake.world().permits.values().cloned().collect();
     assert_ne!(sessions[0], sessions[1]);
     assert!(fake.world().sessions.values().all(Option::is_some), "all are bound");
-    // The daemon is not told in time that they are over; the end of the connections says so.
+    // The daemon receives no releases in time; the end of the connections releases the permits.
     drop(first);
     fake.wait_until(|world| world.permits.len() == 1);
     assert!(second.settle().is_err());
@@ -93,13 +93,13 @@ fn a_refusal_says_why_and_when() {
     assert!(refusal.is_queue());
     assert_eq!(refusal.retry_after, Some(Duration::from_secs(2)));
     assert_eq!(refusal.answer.message, "pool \"default\": waited 0s");
-    // A refusal is an ordinary answer: the session and its connection go on.
+    // A refusal is an ordinary answer: the session and its connection continue.
     fake.world().capacity = 1;
     client.permit(PermitRequest::new()).unwrap().settle().unwrap();
     assert_eq!(fake.world().sessions.len(), 1);
 }
 
-/// P2: an expired lease frees, and a late renew fails with its own error.
+/// P2: an expired lease releases its permit, and a late renewal fails with its own error.
 #[test]
 fn p2_a_late_renew_has_its_own_error() {
     let fake = Fake::start(|asked: &Asked| {
@@ -127,7 +127,7 @@ fn a_lock_carries_its_fencing_number() {
         let lock = client.lock("deploy", &LockOptions::default()).unwrap();
         let other = client.lock("deploy", &LockOptions::default());
         assert!(matches!(other, Err(Error::Conflict(_))));
-        let steal = LockOptions { steal: true, wait: Duration::from_secs(5) };
+        let steal = LockOptions { steal: true, wait: Duration::from_secs(5), place: None };
         let stolen = client.lock("deploy", &steal).unwrap();
         assert!(stolen.fencing() > lock.fencing());
         assert_eq!(stolen.name(), "deploy");
@@ -160,7 +160,7 @@ fn a_session_holds_several_and_gives_all_back() {
     drop(lock);
 }
 
-/// A daemon that hangs costs a program one wait, and not one for each thing that it gives back.
+/// A daemon that hangs makes a program wait once, and not once for each release.
 #[test]
 fn what_a_silent_daemon_does_not_hear_is_waited_for_once() {
     let fake = Fake::start(|asked: &Asked| (asked.method == "DELETE").then_some(Reply::Silence));
@@ -181,8 +181,8 @@ fn what_a_silent_daemon_does_not_hear_is_waited_for_once() {
     }
 }
 
-/// J5: on a full disk a release is repeated until it is written, also that of a seat, because a daemon that was
-/// killed before would have the program hold it again.
+/// J5: on a full disk a release is repeated until it is written, even that of a seat. Otherwise, if the daemon were
+/// killed before, the program would hold it again.
 #[test]
 fn a_release_that_is_not_written_is_repeated_until_it_is_j5() {
     const TRIES: usize = 3;
@@ -201,7 +201,7 @@ fn a_release_that_is_not_written_is_repeated_until_it_is_j5() {
         }
         let ends = |world: &World| world.asked.iter().filter(|asked| is_end(asked)).count();
         fake.wait_until(|world| ends(world) == TRIES + 1);
-        // The session was ended, so another one is begun.
+        // The session was ended, so a new one is begun.
         drop(client.lock("other", &LockOptions::default()).unwrap());
         let begun = fake.lines().iter().filter(|line| *line == "POST /v1/sessions").count();
         assert_eq!(begun, 2, "{kind}");

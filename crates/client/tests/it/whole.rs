@@ -1,4 +1,4 @@
-//! The configuration as one text, and copies of databases, from servers that do and do not behave.
+//! The configuration as one text, and copies of databases, from correct and incorrect servers.
 
 use crate::fake::{Asked, Fake, Reply, error};
 use paceline_client::{ApplyOptions, Client, CopyError, Error, Kind, Target};

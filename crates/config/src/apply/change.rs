@@ -1,4 +1,4 @@
-//! What applying a file changes, for people: the answer of a dry run.
+//! The changes of applying a file, for display: the answer of a dry run.
 
 use crate::error::ConfigError;
 use crate::keys::{keys, kind_of};
@@ -7,42 +7,42 @@ use paceline_tables::json::Json;
 use paceline_tables::value::{Atom, Datum};
 use std::collections::BTreeSet;
 
-/// A transaction, and what it changes.
+/// A transaction, and its changes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Applied {
     /// The operations of one OVSDB transaction.
     pub operations: Vec<Json>,
-    /// What they change.
+    /// Their changes.
     pub changes: Vec<Change>,
-    /// What was edited or deleted otherwise since the file was last applied, and stays so.
+    /// What was changed or deleted otherwise since the file was last applied, and stays so.
     pub drift: Vec<Change>,
-    /// What the file names and belongs to another: if there is any, the operations must not be run.
+    /// Objects of the file that belong to another file. If there are any, the operations must not be run.
     pub conflicts: Vec<ConfigError>,
 }
 
 /// One row that is changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// What happens to it.
+    /// The kind of change.
     pub op: ChangeOp,
     /// The table.
     pub table: &'static str,
-    /// Its name or number; of an object of a file what the file calls it.
+    /// Its name or number; for an object of a file, its name in the file.
     pub row: String,
-    /// What it is called, if it was renamed since its file was last applied.
+    /// Its current name, if it was renamed since its file was last applied.
     pub renamed: Option<String>,
-    /// The columns that differ: name, old value and new value as texts; `""` where there is none.
+    /// The columns that differ: name, old value and new value as texts; `""` if there is none.
     pub columns: Vec<(String, String, String)>,
 }
 
 impl Applied {
-    /// What it changes for people: a rule of the saved list is shown only if the running list does not
-    /// change the same way.
+    /// The changes to display: a rule of the saved list is shown only if the running list does not change the same
+    /// way.
     pub fn told(&self) -> impl Iterator<Item = &Change> {
         told(&self.changes)
     }
 
-    /// What was edited otherwise, in the same way.
+    /// What was changed otherwise, in the same way.
     pub fn drifted(&self) -> impl Iterator<Item = &Change> {
         told(&self.drift)
     }
@@ -62,11 +62,11 @@ fn told(changes: &[Change]) -> impl Iterator<Item = &Change> {
     changes.iter().filter(is_told)
 }
 
-/// What is shown of a rule: its number, what happens to it, and what changes.
+/// The displayed part of a change of a rule: its number, the kind of change, and the changed keys.
 type Told<'c> = (&'c str, ChangeOp, Vec<&'static str>);
 
 impl Change {
-    /// What people call the object.
+    /// The name of its kind of object.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self.table {
@@ -80,8 +80,8 @@ impl Change {
         (&self.row, self.op, members)
     }
 
-    /// Whether it was made otherwise and is the file's from now on, so that it goes when the file does not
-    /// name it any more.
+    /// Whether it was created otherwise and belongs to the file from now on, so that it is deleted when the file no
+    /// longer names it.
     #[must_use]
     pub fn is_taken_over(&self) -> bool {
         self.op == ChangeOp::Update && self.columns.iter().any(|(column, ..)| column == "file")
@@ -103,7 +103,7 @@ impl Change {
                 }
             };
             let differs = self.columns.iter().any(|(column, ..)| is_of_key(column));
-            // Several keys write one column: those of a rule's action, and how its patterns are read.
+            // Several keys write one column: those of a rule's action, and the mode of its patterns.
             let name = match key.column {
                 "action" => "action",
                 "criteria" => "match",
@@ -120,15 +120,15 @@ impl Change {
 /// What happens to a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ChangeOp {
-    /// It is new.
+    /// The row is new.
     Insert,
     /// Some columns change.
     Update,
-    /// It goes.
+    /// The row is deleted.
     Delete,
 }
 
-/// A value as people read it.
+/// A value as text to display.
 pub(super) fn text(value: &Datum) -> String {
     let atom = |atom: &Atom| match atom.as_str() {
         Some(text) => text.to_owned(),
@@ -140,7 +140,7 @@ pub(super) fn text(value: &Datum) -> String {
     each.join(", ")
 }
 
-/// Names as people read them, in one order.
+/// Names as text to display, in a fixed order.
 pub(super) fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let mut names: Vec<&str> = names.collect();
     names.sort_unstable();

@@ -1,4 +1,4 @@
-//! The operations of RFC 7047 (section 5.2) that a transaction is made of.
+//! The operations of a transaction, from RFC 7047 (section 5.2).
 
 use paceline_tables::Row;
 use paceline_tables::json::Json;
@@ -15,6 +15,16 @@ pub(super) fn insert(table: &str, row: Vec<(&str, Json)>, name: Option<&str>) ->
     object(members)
 }
 
+/// Inserts a row that was there before, under the UUID that it had.
+pub(super) fn insert_again(table: &str, uuid: Uuid, row: Vec<(&str, Json)>) -> Json {
+    object(vec![
+        ("op", Json::string("insert")),
+        ("table", Json::string(table)),
+        ("row", object(row)),
+        ("uuid", Json::string(uuid.to_string())),
+    ])
+}
+
 pub(super) fn update(table: &str, row: Uuid, columns: Vec<(&str, Json)>) -> Json {
     let condition = is_row(row);
     let op = Json::string("update");
@@ -27,7 +37,7 @@ pub(super) fn delete(table: &str, row: Uuid) -> Json {
     object(vec![("op", op), ("table", table), ("where", is_row(row))])
 }
 
-/// Fails at once if the row is no longer the one that was compared.
+/// Fails at once if the row has changed since it was compared.
 pub(super) fn wait(table: &str, row: &Row) -> Json {
     let version = row.get(ColumnId::VERSION.index()).map_or_else(|| set(vec![]), value);
     object(vec![
@@ -64,7 +74,7 @@ pub(super) fn map(value: &Datum) -> Json {
     pair("map", Json::Array(each.collect()))
 }
 
-/// The value of a column that is no map.
+/// The value of a column that is not a map.
 pub(super) fn value(value: &Datum) -> Json {
     match value.single() {
         Some(single) => atom(single),

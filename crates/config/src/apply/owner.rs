@@ -1,8 +1,8 @@
-//! Whose the objects are, and what each file said when it was last applied.
+//! The owners of objects, and what each file said when it was last applied.
 //!
 //! The table File has a row for each file, with what it said of each object and the UUID of the object's row. So a
-//! file that is applied again changes only what changed in it; what was edited otherwise meanwhile is drift, and
-//! stays. A row that was renamed is drift too.
+//! file that is applied again changes only what changed in it. What was changed otherwise in the meantime is drift,
+//! and stays. A renamed row is drift too.
 
 use super::{How, operation};
 use crate::document::{Document, Object};
@@ -13,7 +13,7 @@ use paceline_tables::{Row, Snapshot, Store, row_uuid};
 use paceline_types::Uuid;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Deepest value of a column as JSON.
+/// The deepest nesting of a column's value as JSON.
 const DEPTH_MAX: usize = 16;
 
 /// The files whose objects are compared, and what they said.
@@ -29,7 +29,7 @@ pub(crate) struct Ownership {
 /// The row of an object when the transaction is done.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Kept {
-    /// It is there.
+    /// It exists.
     Row(Uuid),
     /// It is inserted under this name.
     New(String),
@@ -65,17 +65,17 @@ impl Ownership {
         own
     }
 
-    /// Whether a file is one of those that are applied, or one that is gone.
+    /// Whether a file is one of those that are applied, or one that is no longer given.
     pub fn has(&self, file: &str) -> bool {
         self.files.contains(file)
     }
 
-    /// What was said of an object when its file was last applied.
+    /// What the file said of an object when it was last applied.
     pub fn said(&self, object: &Object) -> Option<&json::Object> {
         self.said.get(&key_of(object.table, &object.key)).and_then(Json::as_object)
     }
 
-    /// The row in `table` of the object that a file calls `key`, when the file was last applied.
+    /// The row in `table` of the object named `key` in the file, when the file was last applied.
     pub fn row(&self, table: &str, key: &str) -> Option<Uuid> {
         self.rows.get(&key_of(table, key)).copied()
     }
@@ -85,7 +85,7 @@ impl Ownership {
         self.said.get(&key_of(object.table, &object.key)).is_some_and(|said| *said == says(object))
     }
 
-    /// The operations that note what the files say now.
+    /// The operations that record what the files say now.
     pub fn notes(&self, document: &Document, store: &Store, kept: &KeptRows) -> Vec<Json> {
         let rows = FileRows::new(store);
         let mut notes = vec![];
@@ -138,19 +138,25 @@ fn columns(
     kept: &BTreeMap<String, Kept>,
     served: bool,
 ) -> Vec<(&'static str, Json)> {
-    let pair = |key: &str, value: Json| Json::Array(vec![Json::string(key), value]);
-    let map = |pairs: Vec<Json>| Json::Array(vec![Json::string("map"), Json::Array(pairs)]);
-    let said = said.iter().map(|(key, text)| pair(key, Json::string(text.as_str())));
-    let rows = kept.iter().map(|(key, row)| match row {
-        Kept::Row(uuid) => pair(key, operation::uuid(*uuid)),
-        Kept::New(name) => pair(key, operation::named(name)),
-    });
-    let (said, rows) = (map(said.collect()), map(rows.collect()));
-    vec![("said", said), ("rows", rows), ("served", Json::Bool(served))]
+    let said = map(said.iter().map(|(key, text)| (&**key, Json::string(text.as_str()))));
+    vec![("said", said), ("rows", rows_value(kept)), ("served", Json::Bool(served))]
 }
 
-/// What an object is called among all, which the model knows too: a restart forgets what was said of
-/// objects that do not survive it.
+/// The value of the column `rows`.
+fn rows_value(kept: &BTreeMap<String, Kept>) -> Json {
+    map(kept.iter().map(|(key, row)| match row {
+        Kept::Row(uuid) => (&**key, operation::uuid(*uuid)),
+        Kept::New(name) => (&**key, operation::named(name)),
+    }))
+}
+
+fn map<'k>(pairs: impl Iterator<Item = (&'k str, Json)>) -> Json {
+    let pairs = pairs.map(|(key, value)| Json::Array(vec![Json::string(key), value]));
+    Json::Array(vec![Json::string("map"), Json::Array(pairs.collect())])
+}
+
+/// The key of an object among all, which the model uses too: a restart drops what was said of objects that do not
+/// survive it.
 pub(super) fn key_of(table: &str, key: &str) -> String {
     format!("{table} {key}")
 }
@@ -172,9 +178,9 @@ pub(super) fn says(object: &Object) -> Json {
 }
 
 /// The rows of the table File by name.
-struct FileRows<'s>(BTreeMap<&'s str, FileRow<'s>>);
+pub(super) struct FileRows<'s>(BTreeMap<&'s str, FileRow<'s>>);
 
-struct FileRow<'s> {
+pub(super) struct FileRow<'s> {
     row: &'s Row,
     served: bool,
     said: BTreeMap<String, String>,
@@ -182,7 +188,7 @@ struct FileRow<'s> {
 }
 
 impl<'s> FileRows<'s> {
-    fn new(store: &'s Store) -> Self {
+    pub(super) fn new(store: &'s Store) -> Self {
         let Some(table) = store.schema().table_id(FILE) else { return Self(BTreeMap::new()) };
         let columns = store.schema().table(table);
         let datum = |row: &'s Row, name: &str| row.get(columns.column_id(name)?.index());
@@ -197,6 +203,40 @@ impl<'s> FileRows<'s> {
             Some((datum(row, "name")?.single()?.as_str()?, FileRow { row, served, said, rows }))
         };
         Self(store.rows(table).filter_map(read).collect())
+    }
+
+    /// The rows of the objects of each file.
+    pub(super) fn rows(&self) -> impl Iterator<Item = &BTreeMap<String, Uuid>> {
+        self.0.values().map(|row| &row.rows)
+    }
+
+    /// The operations that record, for each object that has one of `rows` in table `from`, its row in table `to`. Each
+    /// of `rows` has the file that it belongs to, and the row in `to`.
+    pub(super) fn record(
+        &self,
+        (from, to): (&str, &str),
+        rows: &BTreeMap<Uuid, (&str, Kept)>,
+    ) -> Vec<Json> {
+        let mut operations = vec![];
+        for (name, file) in &self.0 {
+            let object = |(key, row): (&String, &Uuid)| {
+                let object = key.strip_prefix(from)?.strip_prefix(' ')?;
+                let (_, kept) = rows.get(row).filter(|(owner, _)| owner == name)?;
+                Some((key_of(to, object), kept.clone()))
+            };
+            let is_new = |(key, row): &(String, Kept)| {
+                file.rows.get(key).is_none_or(|old| *row != Kept::Row(*old))
+            };
+            let new: Vec<(String, Kept)> =
+                file.rows.iter().filter_map(object).filter(is_new).collect();
+            if !new.is_empty() {
+                let old = file.rows.iter().map(|(key, row)| (key.clone(), Kept::Row(*row)));
+                let all = old.chain(new).collect();
+                let column = ("rows", rows_value(&all));
+                operations.push(operation::update(FILE, row_uuid(file.row), vec![column]));
+            }
+        }
+        operations
     }
 
     /// The files that the daemon was given before and is not given now.

@@ -1,8 +1,8 @@
-//! Which rows are the objects of the files, although they may have been renamed since.
+//! The rows of the files' objects, even if they were renamed since.
 //!
-//! The table File keeps the UUID of each row that a file made. Promises that a renamed row stays the object of
-//! its file: it is neither deleted nor made a second time. A row that no longer belongs to the files that are
-//! applied is not tracked.
+//! The table File keeps the UUID of each row that a file created. Promises that a renamed row stays the object of its
+//! file: it is neither deleted nor created a second time. A row that no longer belongs to the files that are applied
+//! is not tracked.
 
 use super::{Ownership, owner};
 use crate::document::Object;
@@ -15,11 +15,11 @@ use std::collections::BTreeMap;
 /// The rows of objects, found by their UUIDs.
 #[derive(Default)]
 pub(super) struct Tracked<'s> {
-    /// By table, then by what the file calls the object.
+    /// By table, then by the name in the file.
     rows: BTreeMap<&'static str, BTreeMap<String, &'s Row>>,
-    /// What the file calls each row.
+    /// The name in the file of each row.
     keys: BTreeMap<Uuid, String>,
-    /// What backends that were renamed are called, by what the file calls them.
+    /// The current names of renamed backends, by their names in the file.
     backends: BTreeMap<String, String>,
 }
 
@@ -36,7 +36,7 @@ impl<'s> Tracked<'s> {
                 tracked.keys.insert(row_uuid(row), object.key.clone());
                 tracked.rows.entry(table).or_default().insert(object.key.clone(), row);
                 let name = columns.column_id("name").and_then(|id| row.get(id.index())?.single());
-                // What the file says anew gets its name back.
+                // An object that is new in the file gets its name from the file again.
                 if table == BACKEND
                     && own.said(object).is_some()
                     && let Some(name) = name.and_then(Atom::as_str)
@@ -53,17 +53,17 @@ impl<'s> Tracked<'s> {
         self.rows.get(table)?.get(&object.key).copied()
     }
 
-    /// What the file calls a row.
+    /// The name of a row in the file.
     pub fn key(&self, row: Uuid) -> Option<&str> {
         self.keys.get(&row).map(String::as_str)
     }
 
-    /// What the backend is called that the file calls `name`.
+    /// The current name of the backend that is `name` in the file.
     pub fn backend<'n>(&'n self, name: &'n str) -> &'n str {
         self.backends.get(name).map_or(name, String::as_str)
     }
 
-    /// What an object is called unless its own name was changed: a server follows its backend.
+    /// The name of an object unless its own name was changed: the name of a server includes that of its backend.
     pub fn called(&self, object: &Object) -> String {
         match object.key.split_once('/').filter(|_| object.table == SERVER) {
             Some((backend, name)) => format!("{}/{name}", self.backend(backend)),

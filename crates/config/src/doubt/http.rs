@@ -1,6 +1,6 @@
-//! What is doubtful about frontends and backends.
+//! Warnings for frontends and backends.
 
-use super::{Warning, is_true, text};
+use super::{Told, Warning, is_true, text};
 use crate::document::{Object, flag};
 use crate::others::Others;
 use crate::read::shown;
@@ -9,7 +9,7 @@ use paceline_routing::Address;
 use paceline_tables::value::{Atom, Datum};
 use std::collections::BTreeSet;
 
-/// What is doubtful, with its line, in the order of the objects.
+/// The warnings, with their lines, in the order of the objects.
 pub(super) fn doubts(objects: &[Object], others: &Others) -> Vec<Warning> {
     let names = Names::new(objects, others);
     let of = |object: &Object| match object.table {
@@ -17,10 +17,7 @@ pub(super) fn doubts(objects: &[Object], others: &Others) -> Vec<Warning> {
         BACKEND => backend(object, &names),
         _ => vec![],
     };
-    let warning = |object: &Object| {
-        let file = Some(object.file);
-        of(object).into_iter().map(move |text| Warning { file, text })
-    };
+    let warning = |object| of(object).into_iter().map(move |told| Warning::at(object, told));
     objects.iter().flat_map(warning).collect()
 }
 
@@ -53,32 +50,34 @@ fn chosen(frontend: &Object) -> impl Iterator<Item = &str> {
     pairs.iter().filter_map(|(_, text)| Some(text.as_str()?.split_once(" when ")?.0))
 }
 
-fn frontend(object: &Object) -> Vec<String> {
-    let (key, line) = (shown(&object.key), object.place.line);
+fn frontend(object: &Object) -> Vec<Told> {
+    let (key, place) = (shown(&object.key), object.place);
     let mut told = vec![];
     if text(object, "backend").is_none() && chosen(object).next().is_none() {
-        told.push(format!(
-            "line {line}: frontend `{key}` has no backend and refuses every request; give it backend"
+        told.push((
+            place,
+            format!("frontend `{key}` has no backend and refuses every request; give it backend"),
         ));
     } else if text(object, "backend").is_none() {
-        told.push(format!(
-            "line {line}: frontend `{key}` refuses requests that match no line of use_backend; give it backend"
-        ));
+        told.push((place, format!(
+            "frontend `{key}` refuses requests that match no line of use_backend; give it backend"
+        )));
     }
     let has_tls = object.columns.get("tls_certificate").is_some_and(|tls| !tls.is_empty());
     if text(object, "user") == Some("basic") && !has_tls && is_reachable(object) {
-        let line = object.place_of("user").line;
-        told.push(format!(
-            "line {line}: frontend `{key}` receives passwords without encryption; give it tls"
+        let place = object.place_of("user");
+        told.push((
+            place,
+            format!("frontend `{key}` receives passwords without encryption; give it tls"),
         ));
     }
     let trusts = object.columns.get("trusted").is_some_and(|peers| !peers.is_empty());
     if is_true(object, "proxy_protocol") && !trusts {
-        let line = object.place_of("proxy_protocol").line;
-        told.push(format!(
-            "line {line}: frontend `{key}` accepts no connection, because proxy_protocol needs trusted with the \
+        let place = object.place_of("proxy_protocol");
+        told.push((place, format!(
+            "frontend `{key}` accepts no connection, because proxy_protocol needs trusted with the \
              peers that send it"
-        ));
+        )));
     }
     told
 }
@@ -94,21 +93,21 @@ fn is_reachable(frontend: &Object) -> bool {
     })
 }
 
-fn backend(object: &Object, names: &Names<'_>) -> Vec<String> {
-    let (key, line) = (shown(&object.key), object.place.line);
+fn backend(object: &Object, names: &Names<'_>) -> Vec<Told> {
+    let (key, place) = (shown(&object.key), object.place);
     let mut told = vec![];
     if !names.used.contains(object.key.as_str()) {
-        told.push(format!("line {line}: no frontend uses backend `{key}`"));
+        told.push((place, format!("no frontend uses backend `{key}`")));
     }
     if !names.with_servers.contains(object.key.as_str()) {
-        told.push(format!("line {line}: backend `{key}` has no servers"));
+        told.push((place, format!("backend `{key}` has no servers")));
     }
     if object.columns.get("tls_verify") == Some(&flag(false)) {
-        let line = object.place_of("tls_verify").line;
-        told.push(format!(
-            "line {line}: backend `{key}` accepts any certificate, so an attacker on the network can read and \
+        let place = object.place_of("tls_verify");
+        told.push((place, format!(
+            "backend `{key}` accepts any certificate, so an attacker on the network can read and \
              change its traffic; remove verify and give it ca"
-        ));
+        )));
     }
     told
 }

@@ -1,4 +1,4 @@
-//! One transaction makes the database say what the file says, and touches nothing else.
+//! One transaction makes the database agree with the file, and touches nothing else.
 
 use super::{EXAMPLE, apply, database, execute, read, transact};
 use crate::How;
@@ -148,7 +148,7 @@ fn parents_are_compared_by_name_and_may_be_new_or_old() {
     assert_eq!(read(&text).apply(database.store(), How::default()).operations, []);
 }
 
-/// Two edits that overlap: the later one loses as a whole.
+/// Two overlapping edits: the later one fails as a whole.
 #[test]
 fn a_concurrent_edit_makes_one_clear_loser() {
     for edit in [
@@ -175,7 +175,7 @@ fn a_concurrent_edit_makes_one_clear_loser() {
             apply(&mut database, &read(text));
         }
     }
-    // Two files that both make the same row.
+    // Two files that both create the same row.
     let mut database = database();
     let document = read("[[pool]]\nname = 'a'\nstarted = false\n");
     let (one, two) = (
@@ -187,7 +187,7 @@ fn a_concurrent_edit_makes_one_clear_loser() {
     assert!(error.contains("constraint violation"), "{error}");
 }
 
-/// What people are told of a change: `op kind row members`.
+/// The displayed changes: `op kind row members`.
 fn shown(applied: &Applied) -> Vec<String> {
     let line = |change: &Change| {
         format!("{:?} {} {} {}", change.op, change.kind(), change.row, change.members().join(" "))
@@ -251,7 +251,7 @@ fn what_only_becomes_the_files_is_told_once() {
     );
 }
 
-/// A server that was made by hand goes with its backend, which a file made; others stay.
+/// A server that was created by hand is deleted with its backend, which a file created; others stay.
 #[test]
 fn a_backend_that_goes_takes_all_of_its_servers_along() {
     let mut database = database();

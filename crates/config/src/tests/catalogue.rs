@@ -1,4 +1,5 @@
-//! The catalogue against what it describes: its defaults are those of the model, and its columns those of the schema.
+//! Compares the catalogue with what it describes: its defaults are those of the model, and its columns those of the
+//! schema.
 
 use super::{apply, database, read};
 use paceline_catalogue::{Default, Holds, KINDS, Kind, Setting, setting_of};
@@ -6,8 +7,8 @@ use paceline_model::Model;
 use paceline_model::schema::schema;
 use std::sync::Arc;
 
-/// Columns that no single setting is: those that the daemon keeps for itself, and the second of two that one setting
-/// writes.
+/// Columns without a setting of their own: columns that the daemon keeps for itself, and the second of two that one
+/// setting writes.
 const OTHERS: [(&str, &str); 5] = [
     ("Pool", "priority_max"),
     ("Frontend", "tls_key"),
@@ -45,7 +46,7 @@ fn every_column_is_a_setting_or_a_figure_and_every_setting_a_column() {
     }
 }
 
-/// The lines that say what is so anyway.
+/// The lines that set every setting to its default.
 fn defaults(kind: &Kind, left_out: &[&str]) -> String {
     let line = |setting: &Setting| match setting.default {
         Default::Value(value) => Some(format!("{} = {value}", setting.name)),
@@ -67,7 +68,7 @@ fn defaults(kind: &Kind, left_out: &[&str]) -> String {
     lines
 }
 
-/// What the catalogue calls a default is what the model makes of nothing.
+/// The defaults of the catalogue are those of the model.
 #[test]
 fn defaults_are_what_nothing_means() {
     use paceline_catalogue::{BACKENDS, CHECKPOINTS, FRONTENDS, POOLS, RULES, SERVERS};
@@ -120,7 +121,7 @@ fn defaults_are_what_nothing_means() {
         apply(&mut database, &read(text));
         let mut model = Model::new(Arc::new(schema().unwrap())).unwrap();
         let mut config = model.config(database.store()).unwrap();
-        // A bound that is not said is that of any queue.
+        // A bound that is not set is that of any queue.
         for backend in &mut config.backends {
             backend.queue_len_max.get_or_insert(1_000);
             backend.queue_delay_max.get_or_insert(paceline_types::Span::from_secs(30));

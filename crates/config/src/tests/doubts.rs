@@ -1,4 +1,4 @@
-//! Settings that work and are hardly meant are told with their line and what follows from them.
+//! Settings that work but are probably not intended are reported with their line and their consequence.
 
 use super::read;
 
@@ -7,7 +7,7 @@ fn doubts(text: &str) -> Vec<String> {
     told.iter().map(ToString::to_string).collect()
 }
 
-/// Each text has one doubt, at this line, which says this.
+/// Each text causes one warning, at this line, with this message.
 fn check(cases: &[(&str, u32, &str)]) {
     for (text, line, says) in cases {
         let told = doubts(text);
@@ -47,6 +47,31 @@ fn limits_that_let_nothing_through_are_told() {
 }
 
 #[test]
+fn rules_that_are_hardly_meant_are_told() {
+    check(&[
+        (
+            "[[rule]]\nnumber = 1\nmatch = { user = 'etl-*' }\nreject = true\n",
+            3,
+            "exactly \"etl-*\"",
+        ),
+        ("[[rule]]\nnumber = 1\nreject = true\n", 3, "it rejects every request that reaches it"),
+        (
+            "[[rule]]\nnumber = 1\nreject = true\n[[rule]]\nnumber = 2\nset = 5\n",
+            3,
+            "no request reaches the rule behind it",
+        ),
+    ]);
+    for fine in [
+        "[[rule]]\nnumber = 1\nmatch = { user = { glob = 'etl-*' } }\nreject = true\n",
+        "[[rule]]\nnumber = 1\nmatch = { user = 'etl' }\nreject = true\n",
+        "[[rule]]\nnumber = 1\nreject = true\nthen = 'continue'\n[[rule]]\nnumber = 2\nset = 5\n",
+        "[[rule]]\nnumber = 1\nreject = true\nwhen = 'user == \"ann\"'\n",
+    ] {
+        assert_eq!(doubts(fine), [""; 0], "{fine}");
+    }
+}
+
+#[test]
 fn places_that_do_not_exist_are_told() {
     let checkpoint = |at: &str| format!("[[checkpoint]]\nname = 'c'\nat = '{at}'\ncount = true\n");
     for (at, missing) in [
@@ -71,7 +96,7 @@ fn a_status_for_connections_does_nothing() {
     check(&[(&format!("{http}on = 'connection'\n"), 12, "status: does nothing")]);
 }
 
-/// A failure counts as no match, so a client could send what makes it fail.
+/// A failure counts as no match, so a client could send a value that makes it fail.
 #[test]
 fn conditions_that_can_fail_are_told() {
     let rule = |when: &str, more: &str| format!("[[rule]]\nwhen = '{when}'\n{more}\n");
@@ -98,7 +123,7 @@ fn conditions_that_can_fail_are_told() {
              reject other values with an earlier rule, such as user regex",
         ),
     ]);
-    // What is written instead draws no warning, unless it comes too late or lets some through.
+    // The recommended alternatives cause no warning, unless they come too late or let some requests through.
     let guard = |more: &str| {
         format!(
             "[[rule]]\nnumber = 1\nmatch = {{ user = {{ regex = '[^0-9]|.{{10}}' }} }}\nreject = true\n{more}\n"
@@ -120,7 +145,7 @@ fn conditions_that_can_fail_are_told() {
     assert_eq!(doubts(&rule("1000 > 5 * size(user)", "reject = true")), [""; 0]);
     for fine in [
         rule("size(user) > 5", "reject = true"),
-        // What is no number is caught elsewhere.
+        // The pattern excludes values that are not numbers.
         rule(
             r#"int(header["n"]) > 5"#,
             "reject = true\nmatch = { header.n = { regex = '^[0-9]{1,9}$' } }",

@@ -1,9 +1,9 @@
-//! Every way a file can be wrong: one clear error with its place.
+//! Every possible error in a file: one clear message with its place.
 
 use super::{EXAMPLE, wrong};
 use crate::{ERRORS_MAX, parse};
 
-/// Each text with the only error it has.
+/// Each text with its only error.
 fn check(cases: &[(&str, &str)]) {
     for (text, expected) in cases {
         let found = wrong(text);
@@ -67,8 +67,16 @@ fn wrong_types_say_what_was_expected_and_found() {
             "3:12: `priority`: the lowest, 2, is above the highest, 1",
         ),
         (
-            "[[pool]]\nname = 'a'\nstarted = false\nthreads = 3\n",
-            "4:11: `threads`: expected a table, found the number 3",
+            "[[pool]]\nname = 'a'\nstarted = false\nthreads = true\n",
+            "4:11: `threads`: expected a table or a number, found true",
+        ),
+        (
+            "[[pool]]\nname = 'a'\nstarted = false\nthreads = -1\n",
+            "4:11: `threads.max`: expected a whole number from 0 to 1000000, found the number -1",
+        ),
+        (
+            "[[pool]]\nname = 'a'\nstarted = false\nqueue = 3\n",
+            "4:9: `queue`: expected a table, found the number 3",
         ),
         (
             "[[pool]]\nname = 'a'\nstarted = 'yes'\n",
@@ -185,6 +193,7 @@ fn what_is_wrong_with_criteria_and_actions() {
             "[[rule]]\nmatch = { user = 3 }\n",
             "2:18: `match.user`: expected a pattern, or a table such as { glob = \"etl-*\" }, found the number 3",
         ),
+        ("[[rule]]\nmatch = { user = [] }\n", "2:18: `match.user`: expected at least one pattern"),
         (
             "[[rule]]\nmatch = { user = { glob = 'a', regex = 'b' } }\n",
             "2:18: `match.user`: expected one of exact, glob and regex",
@@ -274,7 +283,7 @@ fn what_cannot_work_is_found_by_planning() {
         ),
         (
             &format!("{pools}priority = [1, 2]\nthreads = {{ min = 9, max = 4 }}\n"),
-            "7:22: `threads.max`: pool \"b\": threads 9 to 4 are no range up to 1000000",
+            "7:22: `threads.max`: pool \"b\": threads.min (9) is above threads.max (4)",
         ),
         (
             "[[pool]]\nname = 'a'\npriority = [1, 2]\n[[pool]]\nname = 'default'\nstarted = false\n",
@@ -303,7 +312,7 @@ fn what_cannot_work_is_found_by_planning() {
         ),
         (
             "[[checkpoint]]\nname = 'c'\nat = 'frontend api'\nrate = '5/s'\nconcurrency = 5\n",
-            "5:1: `concurrency`: expected none, because rate is set: make a second checkpoint for it",
+            "5:1: `concurrency`: a checkpoint has rate or concurrency, not both; make a second one",
         ),
         (
             "[[checkpoint]]\nname = 'c'\nat = 'frontend api'\nburst = 5\n",
@@ -315,7 +324,7 @@ fn what_cannot_work_is_found_by_planning() {
         ),
         (
             "[[checkpoint]]\nname = 'c'\nat = 'frontend api'\nqueue = { max_len = 9 }\n",
-            "4:1: `queue`: nobody waits at a checkpoint that only counts",
+            "4:1: `queue`: without rate or concurrency it only counts and has no queue",
         ),
         (
             "[[resource]]\nname = 'a'\nparents = ['b']\n[[resource]]\nname = 'b'\nparents = ['a']\n",
@@ -336,11 +345,11 @@ fn concurrency_before_rate_draws_a_warning() {
 
 #[test]
 fn all_errors_are_told_in_the_order_of_the_file() {
-    let text = "[[pool]]\nnam = 'a'\n[[rule]]\nset = 1\nraise = 'x'\n[[resource]]\nname = 3\n[[pool]]\nname = 'b'\nthreads = 1\n";
+    let text = "[[pool]]\nnam = 'a'\n[[rule]]\nset = 1\nraise = 'x'\n[[resource]]\nname = 3\n[[pool]]\nname = 'b'\nthreads = 'x'\n";
     let lines: Vec<_> =
         wrong(text).iter().map(|line| line.split(':').next().unwrap().to_owned()).collect();
     assert_eq!(lines, ["1", "2", "5", "7", "10"]);
-    // Planning finds one error in each object, also where one would hide the next.
+    // Planning finds one error in each object, even where one would hide the next.
     let text = "[[rule]]\nwhen = 'user =='\n[[rule]]\nmatch = { text = '(' }\nmode = 'regex'\n\
                 [[pool]]\nname = 'p'\n[[checkpoint]]\nname = 'c'\nat = 'pool q'\n\
                 [[checkpoint]]\nname = 'd'\nat = 'pool p'\nkey = 'usr'\n[[resource]]\nname = 'r'\nparents = ['r']\n";
@@ -406,7 +415,7 @@ fn the_number_that_is_no_priority_is_named() {
     }
 }
 
-/// Attributes may have any name, so a name that is nearly a well-known one is a doubt, not an error.
+/// Attributes may have any name, so a name that is nearly a well-known one causes a warning, not an error.
 #[test]
 fn names_that_are_nearly_well_known_and_rules_that_do_nothing_are_doubtful() {
     for (rule, expected) in [

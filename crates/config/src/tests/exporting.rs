@@ -1,4 +1,4 @@
-//! What an export looks like.
+//! The format of an export.
 
 use super::{EXAMPLE, apply, database, read, transact};
 use crate::How;
@@ -8,7 +8,7 @@ use crate::{Change, export};
 fn an_empty_database_is_a_comment() {
     assert_eq!(
         export(&database().snapshot()),
-        "# The configuration of a Paceline; `paceline apply FILE` brings it back.\n\
+        "# Exported by paceline; `paceline apply FILE` brings it back.\n\
          # Nothing is configured: every request starts at once, in the default pool.\n"
     );
 }
@@ -77,7 +77,7 @@ name = "default"
 threads = { max = 3 }
 "#;
     apply(&mut database, &read(text));
-    let expected = r#"# The configuration of a Paceline; `paceline apply FILE` brings it back.
+    let expected = r#"# Exported by paceline; `paceline apply FILE` brings it back.
 
 [[pool]]
 name = "default"
@@ -147,7 +147,7 @@ fn what_a_file_cannot_say_is_written_as_near_as_it_can() {
             {"op": "insert", "table": "Saved_Rule", "row": {"number": 20}}]"#,
     );
     let text = export(&database.snapshot());
-    let expected = r#"# The configuration of a Paceline; `paceline apply FILE` brings it back.
+    let expected = r#"# Exported by paceline; `paceline apply FILE` brings it back.
 
 [[pool]]
 name = "bare"
@@ -170,7 +170,7 @@ match = "header glob a* and user exact b"
     assert_eq!(doubts.iter().map(ToString::to_string).collect::<Vec<_>>(), [doubt]);
 }
 
-/// Rows that plain clients made, with nothing but what tells them apart.
+/// Rows created by plain clients, with only the columns that identify them.
 #[test]
 fn bare_rows_come_back_and_applying_changes_nothing() {
     let mut database = database();

@@ -1,4 +1,4 @@
-//! Frontends, backends and servers: what they mean as rows, every way they can be wrong, what is doubtful.
+//! Frontends, backends and servers: their rows, every possible error, and warnings.
 
 use super::{HTTP_EXAMPLE, apply, column, database, object, read, wrong};
 use crate::How;
@@ -7,12 +7,11 @@ use paceline_model::Model;
 use paceline_model::schema::schema;
 use std::sync::Arc;
 
-/// The lines of a frontend and of a backend that are all right.
+/// The lines of a valid frontend and a valid backend.
 const FRONTEND: &str = "[[frontend]]\nname = 'web'\nlisten = '127.0.0.1:80'\nbackend = 'app'\n";
 const BACKEND: &str = "[[backend]]\nname = 'app'\nservers = [{ name = 'a', address = 'app:80' }]\n";
 
-/// Each text, put behind a good backend and a good frontend, with the only error it has. The frontend
-/// ends with line 7.
+/// Each text, placed after a valid backend and a valid frontend, with its only error. The frontend ends with line 7.
 fn check_frontend(cases: &[(&str, &str)]) {
     for (text, expected) in cases {
         assert_eq!(wrong(&format!("{BACKEND}{FRONTEND}{text}")), [*expected], "{text}");
@@ -293,7 +292,7 @@ fn the_example_means_these_rows() {
     let found = ["backend", "name", "address", "weight", "max_connections", "persistent"]
         .map(|name| column(named, name));
     assert_eq!(found, ["app", "a", "10.0.0.11:8080", "2", "100", "true"]);
-    // A server without a name is called by its address.
+    // A server without a name is named by its address.
     let unnamed = object(&document, "Server", "files/unix:/run/files.sock");
     assert_eq!(column(unnamed, "name"), "unix:/run/files.sock");
     assert_eq!(column(object(&document, "Http", "http"), "threads"), "2");
@@ -340,7 +339,7 @@ fn relative_files_are_beside_the_file_and_others_stay() {
     assert!(hint.ends_with("write the whole path"), "{hint}");
 }
 
-/// The same for those of a backend, each of which is a text.
+/// The same for the files of a backend, each in a column of its own.
 #[test]
 fn files_of_backends_are_beside_the_file_too() {
     let text = format!(
@@ -363,7 +362,7 @@ fn files_of_backends_are_beside_the_file_too() {
     assert_eq!(read(&alone).check().unwrap_err()[0].hint, None);
 }
 
-/// An edit of one word of `tls` is seen, and going back to none of it, too.
+/// A change of one word of `tls` is detected, and so is its removal.
 #[test]
 fn every_change_of_the_tls_of_a_backend_is_applied() {
     let mut database = database();
@@ -442,7 +441,7 @@ fn a_dry_run_names_the_keys_that_differ() {
     assert_eq!(told, [["tls"]]);
 }
 
-/// Whoever numbers conditions otherwise by hand means the same.
+/// Other numbers of conditions, set by hand, mean the same if their order is the same.
 #[test]
 fn numbers_of_conditions_and_certificates_mean_only_their_order() {
     let mut database = database();
@@ -458,7 +457,7 @@ fn numbers_of_conditions_and_certificates_mean_only_their_order() {
     let applied = read(&written).apply(database.store(), How::default());
     let is_kept = |change: &Change| matches!(change.members()[..], [] | ["persistent"]);
     assert!(applied.told().all(is_kept), "{applied:?}");
-    // A key that changes takes its certificates along, so that their numbers agree.
+    // When a key changes, its certificates are written too, so that their numbers agree.
     let applied = read(&written.replace("/d", "/e")).apply(database.store(), How::default());
     let text = format!("{:?}", applied.operations);
     assert!(text.contains("tls_certificate") && text.contains("tls_key"), "{text}");
@@ -466,7 +465,7 @@ fn numbers_of_conditions_and_certificates_mean_only_their_order() {
     assert!(first < written.find("when = \"true\"").unwrap(), "{written}");
 }
 
-/// What is doubtful about a file that can work.
+/// The warnings for a file that can work.
 fn doubts(text: &str) -> Vec<String> {
     let told = read(text).check().unwrap_or_else(|errors| panic!("{errors:?}\n{text}"));
     told.iter().map(ToString::to_string).collect()
@@ -546,7 +545,7 @@ fn places_of_servers_are_their_own() {
     );
 }
 
-/// A server that somebody added until the next restart does not become one that stays.
+/// A server that was added until the next restart does not become persistent.
 #[test]
 fn a_transient_server_of_a_persistent_backend_comes_back_as_one() {
     let text = "[[backend]]\nname = 'app'\nservers = [\n  { name = 'a', address = '127.0.0.1:1' },\n  \

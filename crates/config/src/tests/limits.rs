@@ -1,4 +1,4 @@
-//! What would take too much memory or stack is refused.
+//! Texts that would take too much memory or stack are refused.
 
 use super::wrong;
 use crate::{FILE_BYTES_MAX, NESTING_MAX, OBJECTS_MAX, VALUES_MAX, parse};
@@ -32,7 +32,7 @@ fn a_file_has_only_so_many_objects() {
     assert_eq!(errors.iter().map(ToString::to_string).collect::<Vec<_>>(), [expected]);
 }
 
-/// Servers are objects too, although they stand in the list of a backend.
+/// Servers are objects too, although they are in the list of a backend.
 #[test]
 fn a_file_has_only_so_many_servers() {
     let server = |n: usize| format!("{{ name = '{n}', address = 'a:1' }},\n");

@@ -1,4 +1,4 @@
-//! Files have owners, and a file that is applied again changes only what changed in it.
+//! Objects have owners, and a file that is applied again changes only what changed in it.
 
 use super::{database, execute, read, transact};
 use crate::{Applied, Document, How, Others, export_of};
@@ -8,7 +8,7 @@ const POOLS: &str = "[[pool]]\nname = 'a'\npriority = [1, 9]\nthreads.max = 8\n\
                      [[pool]]\nname = 'b'\npriority = [11, 19]\n";
 const RULES: &str = "[[rule]]\nmatch.user = 'eva'\nlower = 5\n[[rule]]\nraise = 1\n";
 
-const SERVES: How = How { reset: false, take_over: false, starts: false, serves: true };
+pub(super) const SERVES: How = How { reset: false, take_over: false, starts: false, serves: true };
 
 pub(super) fn named(name: &str, text: &str) -> Document {
     read(text).named(name)
@@ -21,7 +21,7 @@ pub(super) fn apply(database: &mut Database, document: &Document, how: How) -> A
     applied
 }
 
-/// What changes, `!` before what was edited otherwise and stays.
+/// The changes, with `!` before those that were made otherwise and stay.
 pub(super) fn told(applied: &Applied) -> Vec<String> {
     let line = |sign: &str, change: &crate::Change| {
         let is_update = change.op == crate::ChangeOp::Update;
@@ -60,7 +60,7 @@ fn what_was_edited_otherwise_stays_until_the_file_speaks_of_it_anew() {
     let again = apply(&mut database, &named("a.toml", &text), How::default());
     assert_eq!((again.operations.len(), told(&again)), (0, drift.map(str::to_owned).to_vec()));
 
-    // Another key of the same objects is changed alone; what the file says anew counts.
+    // Another key of the same objects is changed alone; the new value in the file counts.
     let text = text.replace("max = 8", "max = 4").replace("raise = 1", "raise = 2");
     let applied = apply(&mut database, &named("a.toml", &text), How::default());
     assert_eq!(
@@ -83,7 +83,7 @@ fn what_was_edited_otherwise_stays_until_the_file_speaks_of_it_anew() {
     assert_eq!(apply(&mut database, &named("a.toml", &text), How::default()).operations, []);
 }
 
-/// A restart starts pools and deletes what is transient, so then the file's word on that counts.
+/// A restart starts pools and deletes transient objects, so then the file's settings count.
 #[test]
 fn what_does_not_survive_a_restart_is_as_the_file_says() {
     let text = format!(
@@ -149,13 +149,13 @@ fn files_that_are_given_together_are_one_configuration() {
     assert_eq!(document.check(), Ok(vec![]));
     apply(&mut database, &document, SERVES);
 
-    // What moves from one to the other only changes its owner, and keeps what was edited.
+    // An object that moves from one file to the other only changes its owner, and keeps its changes.
     let moved = joined("# nothing", &format!("{backend}{frontend}")).unwrap();
     let applied = apply(&mut database, &moved, SERVES);
     assert_eq!(told(&applied), ["Update backend app", "Update server app/127.0.0.1:1"]);
     assert!(applied.changes.iter().all(crate::Change::is_taken_over));
 
-    // One that is no longer given takes along what it made; one applied otherwise stays.
+    // The objects of a file that is no longer given are deleted; those of a file applied otherwise stay.
     apply(&mut database, &named("c.toml", POOLS), How::default());
     let applied = apply(&mut database, &named("a.toml", backend), SERVES);
     assert_eq!(told(&applied)[0], "Delete frontend web");
@@ -178,10 +178,11 @@ fn a_file_may_name_what_another_made() {
                 [[resource]]\nname = 'part'\nparents = ['disk']\n\
                 [[checkpoint]]\nname = 'c'\nat = 'pool a'\ncount = true\n";
     let b = named("b.toml", text);
-    assert_eq!(b.check().unwrap_err().len(), 1, "alone it names what is not there");
+    // The resource, and the pool of a rule and of a checkpoint.
+    assert_eq!(b.check().unwrap_err().len(), 3, "alone it names what is not there");
     assert_eq!(b.check_beside(&Others::besides(&b, &database.snapshot())), Ok(vec![]));
     apply(&mut database, &b, How::default());
-    // A backend that a frontend of another file uses is used.
+    // A backend that a frontend of another file uses counts as used.
     let backend = "[[backend]]\nname = 'app'\nservers = [{ address = '127.0.0.1:1' }]\n";
     let frontend = "[[frontend]]\nname = 'web'\nlisten = '127.0.0.1:0'\nbackend = 'app'\n";
     apply(&mut database, &named("d.toml", backend), How::default());

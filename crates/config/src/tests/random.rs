@@ -1,4 +1,4 @@
-//! Random files: what is valid comes back the same, and what is broken never panics.
+//! Random files: valid ones read back the same, and broken ones never panic.
 
 use super::{EXAMPLE, HTTP_EXAMPLE, apply, database, read};
 use crate::How;
@@ -284,10 +284,10 @@ fn file(seed: u64) -> String {
 /// Rows by table and key: their columns, and their parents by name.
 type Rows<'d> = BTreeMap<(&'d str, &'d str), (BTreeMap<&'d str, &'d Datum>, Vec<&'d str>)>;
 
-/// The rows that a document means: what equals the default of a column says nothing.
+/// The rows of a document: a value equal to the column's default counts as not set.
 fn rows(document: &Document) -> Rows<'_> {
     let says = |name: &str, value: &Datum| {
-        // Of http2 nothing is not false.
+        // For http2, unset differs from false.
         (name == "http2" || *value != Datum::One(Atom::Boolean(false))) && !value.is_empty()
     };
     document
@@ -310,7 +310,7 @@ fn what_is_exported_reads_back_as_the_same_rows() {
         let text = file(seed);
         let document = match parse(&text) {
             Ok(document) => document,
-            // Two rules may have got the same number; everything else is valid.
+            // Two rules may have the same number; everything else is valid.
             Err(errors) => {
                 let twice = |error: &crate::ConfigError| error.message.ends_with("already");
                 assert!(errors.iter().all(twice), "seed {seed}: {errors:?}\n{text}");
@@ -333,7 +333,7 @@ fn what_is_exported_reads_back_as_the_same_rows() {
     assert!(objects > 5_000, "too few files were valid: {objects} objects");
 }
 
-/// From one random file to another: the database then says what the second one says.
+/// From one random file to another: the database then agrees with the second.
 #[test]
 fn a_file_applied_over_another_leaves_only_its_own() {
     for seed in 0..500 {
@@ -402,7 +402,7 @@ fn broken_files_never_panic_and_say_where() {
             _ => mutate(&file(round), &mut random),
         };
         let result = parse(&text).and_then(|document| {
-            // Planning is dear, and what can be read is mostly the same.
+            // Planning is expensive, and a text that parses is mostly the same.
             if round % 8 == 0 { document.check().map(drop) } else { Ok(()) }
         });
         let lines = text.matches('\n').count() + 1;

@@ -1,4 +1,4 @@
-//! What the keys of a file mean as rows.
+//! The rows that the keys of a file become.
 
 use super::{EXAMPLE, HTTP_EXAMPLE, column, object, read};
 use crate::Place;
@@ -11,7 +11,7 @@ fn the_example_checks_clean() {
     assert_eq!(read(HTTP_EXAMPLE).within("/etc/paceline").check(), Ok(vec![]));
 }
 
-/// Every key that may stand in a file, and does something, stands in one of the examples.
+/// Every key that is allowed in a file and has an effect is in one of the examples.
 #[test]
 fn the_examples_use_everything() {
     for kind in crate::keys::KINDS.into_iter().chain(crate::keys::SINGLE) {
@@ -115,6 +115,21 @@ fn objects_may_be_written_in_one_line() {
     assert_eq!(read("pool = []").objects(), []);
 }
 
+/// One number is the maximum, and a list has several patterns for one attribute.
+#[test]
+fn short_and_long_forms_mean_the_same() {
+    let columns = |text: &str| read(text).objects()[0].columns.clone();
+    for (short, long) in [
+        ("[[pool]]\nname = 'p'\nthreads = 3\n", "[[pool]]\nname = 'p'\nthreads = { max = 3 }\n"),
+        (
+            "[[rule]]\nmatch = { user = ['a', { glob = 'b*' }], task = 'c' }\n",
+            "[[rule]]\nmatch = 'user exact a and user glob b* and task exact c'\n",
+        ),
+    ] {
+        assert_eq!(columns(short), columns(long), "{short}");
+    }
+}
+
 #[test]
 fn places_are_those_of_header_and_keys_in_characters() {
     let document =
@@ -128,12 +143,12 @@ fn places_are_those_of_header_and_keys_in_characters() {
     assert_eq!(pool.place_of("group"), place(3, 3), "what the file does not say");
 }
 
-/// What does nothing in this version is said, for each object.
+/// A setting without effect in this version is reported, for each object.
 #[test]
 fn settings_that_do_nothing_are_told() {
     let pool = "[[pool]]\nname = 'p'\npriority = [1, 2]\n";
     let told = |more: &str| read(&format!("{pool}{more}\n")).check().unwrap();
-    for quiet in ["", "threads = { min = 0, max = 3 }"] {
+    for quiet in ["", "threads = { min = 0, max = 3 }", "threads = 3"] {
         assert_eq!(told(quiet), [], "{quiet}");
     }
     for (more, name) in [
@@ -143,7 +158,7 @@ fn settings_that_do_nothing_are_told() {
         ("heap_bytes_max = 4096", "heap_bytes_max"),
     ] {
         let [one] = &told(more)[..] else { panic!("{more}: {:?}", told(more)) };
-        let one = &one.text;
+        let one = one.to_string();
         assert!(one.starts_with(&format!("line 4: pool \"p\": {name} does nothing: ")), "{one}");
     }
 }

@@ -2,7 +2,7 @@
 
 use super::owning::{apply, named, names, told};
 use super::{database, transact};
-use crate::{ChangeOp, How, export_of};
+use crate::{ChangeOp, Document, How, export_of};
 use paceline_tables::Database;
 
 const FILE: &str = "[[checkpoint]]\nname = 'limit'\nat = 'frontend api'\nconcurrency = 3\n";
@@ -23,7 +23,7 @@ fn applied() -> Database {
     database
 }
 
-/// Otherwise an operator, who may not delete what is persistent, could have the next reload do it.
+/// Otherwise an operator, who may not delete persistent objects, could have the next reload do it.
 #[test]
 fn a_renamed_object_is_drift_and_stays() {
     let mut database = applied();
@@ -34,7 +34,7 @@ fn a_renamed_object_is_drift_and_stays() {
     assert_eq!((again.operations.len(), names(&database, "Checkpoint")), (0, vec!["few".into()]));
     assert!(export_of(&database.snapshot(), "a.toml").contains("name = \"few\""));
 
-    // What changes in the file changes the renamed row.
+    // A change in the file changes the renamed row.
     let changed = FILE.replace("= 3", "= 4");
     let applied = apply(&mut database, &named("a.toml", &changed), How::default());
     assert_eq!(
@@ -91,7 +91,7 @@ fn a_name_that_another_object_took_is_told_when_it_is_needed() {
     apply(&mut database, &named("b.toml", &other), How::default());
     rename(&mut database, "Checkpoint", "limit", "few");
     rename(&mut database, "Checkpoint", "hot", "limit");
-    // Nothing in the file changed, so nothing is in the way.
+    // Nothing in the file changed, so there is no conflict.
     let again = apply(&mut database, &named("a.toml", FILE), How::default());
     assert_eq!(told(&again), ["!Update checkpoint limit name"]);
     let refused = named("a.toml", FILE).apply(database.store(), RESET);
@@ -100,12 +100,62 @@ fn a_name_that_another_object_took_is_told_when_it_is_needed() {
         "1:1: checkpoint `limit` was renamed to `few`, and another checkpoint is called `limit` now"
     );
 
-    // A new object of the file cannot have the name that another one of it has now.
+    // A new object of the file cannot have the current name of another object of the file.
     let more = format!("{FILE}{}", FILE.replace("limit", "few"));
     let refused = named("a.toml", &more).apply(database.store(), How::default());
     assert_eq!(
         refused.conflicts[0].to_string(),
         "5:1: checkpoint `limit` was renamed to `few`, which this checkpoint is called too"
+    );
+}
+
+/// An unchanged file can be applied alone as well as with the others that are served.
+#[test]
+fn a_deleted_object_whose_name_another_file_has_now_is_drift() {
+    let resources = |names: &[&str]| -> String {
+        names.iter().map(|name| format!("[[resource]]\nname = '{name}'\n")).collect()
+    };
+    let (a, b) = (named("a.toml", &resources(&["x"])), resources(&["d", "e"]));
+    let mut database = database();
+    apply(&mut database, &a, How::default());
+    apply(&mut database, &named("b.toml", &b), How::default());
+    transact(
+        &mut database,
+        r#"[{"op": "delete", "table": "Resource", "where": [["name", "==", "d"]]}]"#,
+    );
+    rename(&mut database, "Resource", "x", "d");
+    let both = Document::join(vec![a, named("b.toml", &b)]).unwrap();
+    for document in [both, named("b.toml", &b)] {
+        let again = apply(&mut database, &document, How::default());
+        assert!(told(&again).contains(&"!Delete resource d".to_owned()), "{again:?}");
+        assert_eq!((again.operations.len(), names(&database, "Resource").len()), (0, 2));
+    }
+
+    // A change of the object in the file asks for an object of that name, and so do the flags.
+    let changed = format!("{b}[[resource]]\nname = 'k'\nparents = ['d']\n");
+    let changed = changed.replacen("'d'\n", "'d'\nparents = ['e']\n", 1);
+    for (text, how) in [(&changed, How::default()), (&b, RESET)] {
+        let refused = named("b.toml", text).apply(database.store(), how);
+        assert_eq!(
+            refused.conflicts[0].to_string(),
+            "1:1: resource `d` belongs to the file a.toml"
+        );
+    }
+    let taken = How { take_over: true, ..How::default() };
+    let taken = apply(&mut database, &named("b.toml", &b), taken);
+    assert!(taken.changes.iter().all(crate::Change::is_taken_over), "{taken:?}");
+}
+
+/// An object that was taken over is not drift: its row exists, and belongs to the other file.
+#[test]
+fn an_object_that_another_file_took_over_is_still_a_conflict() {
+    let mut database = applied();
+    let taken = How { take_over: true, ..How::default() };
+    apply(&mut database, &named("b.toml", FILE), taken);
+    let refused = named("a.toml", FILE).apply(database.store(), How::default());
+    assert_eq!(
+        refused.conflicts[0].to_string(),
+        "1:1: checkpoint `limit` belongs to the file b.toml"
     );
 }
 
@@ -135,7 +185,7 @@ fn servers_and_children_follow_what_they_belong_to() {
     assert_eq!((&*again.operations, &*again.drift), (&[][..], &[][..]));
 }
 
-/// A restart deletes it, so the file makes it again, by the name that the file gives it.
+/// A restart deletes it, so the file creates it again, with the name in the file.
 #[test]
 fn a_transient_object_that_was_renamed_is_made_again_at_a_start() {
     let text = format!("{FILE}persistent = false\n");

@@ -1,5 +1,5 @@
-//! Claims that a script cannot make: too wide ones, and those of requests that sleep while resources
-//! come and go.
+//! Claims that a script cannot make: too wide ones, and those of requests that sleep while resources are
+//! created and deleted.
 
 use crate::plans::{configure, from_api, submit};
 use paceline_checkpoints::{At, Limit, Spec};
@@ -21,7 +21,7 @@ fn claiming(names: &[&str]) -> Request {
     Request { claims, ..Request::new(from_api()) }
 }
 
-/// A resource "one" with so many below it that each hang below another as well.
+/// A resource "one" with `doors` children, each of which has another parent as well.
 fn wide(doors: usize) -> Config {
     let mut resources = vec![resource(0, "one", &[])];
     for door in 1..=doors as u64 {
@@ -52,7 +52,7 @@ fn a_claim_that_is_too_wide_is_refused() {
     assert_eq!(submit(&mut engine, claiming(&["door1"])).1, Outcome::Started);
 }
 
-/// An edit makes a claim too wide: its holder runs on, its waiters are refused in the order of rank.
+/// An edit makes a claim too wide: its holder continues to run, its waiters are refused in rank order.
 #[test]
 fn waiters_whose_claim_becomes_too_wide_are_refused() {
     let mut engine = Engine::new(1);
@@ -82,7 +82,7 @@ fn waiters_whose_claim_becomes_too_wide_are_refused() {
     assert_eq!(engine.poll_effect(), None);
 }
 
-/// A waiter makes the resource that was deleted; its other claim is too wide by now.
+/// A waiter would create the resource that was deleted; its other claim is too wide by now.
 #[test]
 fn a_resource_is_not_made_for_a_claim_that_is_too_wide() {
     let mut engine = Engine::new(1);
@@ -98,7 +98,7 @@ fn a_resource_is_not_made_for_a_claim_that_is_too_wide() {
     assert_eq!(engine.claims().stats().made, 0);
 }
 
-/// A sleeper keeps ids and no graph. What was renamed is what it claimed; of what is gone the first is
+/// A sleeper keeps ids and no graph. A renamed resource is the one it claimed. Of deleted ones the first is
 /// named, in the order of its claims, by the name it was claimed by.
 #[test]
 fn sleepers_keep_no_graph() {

@@ -302,6 +302,8 @@ fn request(rest: &[&str]) -> Result<Request, String> {
             }
             "lock" => request.locks.push(value.into()),
             "wait" => request.wait_max = Some(span(value)?),
+            "within" => request.within.push(session(value)?),
+            "waited" => request.waited = span(value)?,
             "session" => request.session = Some(session(value)?),
             _ => request.attributes.set(key, value).map_err(|error| error.to_string())?,
         }

@@ -1,5 +1,5 @@
-//! What runs counts where it was admitted until it ends, whatever is edited meanwhile (P1); and a request
-//! that cannot reach its server goes back.
+//! A running request counts where it was admitted until it ends, whatever is edited meanwhile (P1); and a
+//! request that cannot reach its server returns to waiting.
 
 use crate::script::holds;
 
@@ -32,7 +32,7 @@ settle b
     );
 }
 
-/// P1: a checkpoint that is deleted and comes back under its name, be it with another key.
+/// P1: a checkpoint that is deleted and created again under its name, even with another key.
 #[test]
 fn a_checkpoint_that_comes_back_counts_who_passed_it_p1() {
     holds(
@@ -56,7 +56,7 @@ settle a
     );
 }
 
-/// P1: a server that is deleted while it is busy and comes back, under another number.
+/// P1: a server that is deleted while it is busy and created again, under another number.
 #[test]
 fn a_server_that_comes_back_counts_who_is_there_p1() {
     holds(
@@ -80,8 +80,8 @@ settle a
     );
 }
 
-/// Who cannot connect waits for the server that it has not tried, before those who came later, and not for
-/// the one that is down.
+/// A request that cannot connect waits for the server that it has not tried, before requests that arrived
+/// later, and not for the one that is down.
 #[test]
 fn who_cannot_connect_goes_back_with_its_rank() {
     holds(
@@ -108,7 +108,7 @@ up app/one
     );
 }
 
-/// The same for one whose server an edit deleted before it could connect.
+/// The same for a request whose server an edit deleted before it could connect.
 #[test]
 fn who_lost_its_server_to_an_edit_waits_for_another() {
     holds(

@@ -62,7 +62,7 @@ impl World {
         self.pools.iter().map(line).collect()
     }
 
-    /// Persistent pools come back started if they can be, and rules as they were saved.
+    /// Persistent pools are started again if they can be, and rules are as they were saved.
     pub fn restart(&mut self) -> Answer {
         self.pools.retain(|pool| pool.persistent);
         for pool in &mut self.pools {
@@ -74,7 +74,7 @@ impl World {
         self.configure()
     }
 
-    /// Adds a rule: in the place of its number, or behind the last one.
+    /// Adds a rule: at its number, or after the last one.
     pub fn rule(&mut self, text: &str) -> Answer {
         let new = Rule::parse_new(text).map_err(|error| error.to_string())?;
         let behind = self.rules.last().map_or(0, |rule| rule.number) + 10;
@@ -104,7 +104,7 @@ fn kind(pool: &PoolSpec) -> &'static str {
     if pool.persistent { "persistent" } else { "transient" }
 }
 
-/// Changes what the words name.
+/// Applies the settings in the words.
 fn set(pool: &mut PoolSpec, rest: &[&str]) -> Result<(), String> {
     for (key, value) in pairs(rest)? {
         match key {

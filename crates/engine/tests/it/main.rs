@@ -1,8 +1,8 @@
 //! The engine's behaviour as scripts on a logical clock: `testdata/*.txt`.
 //!
-//! A command stands at the start of a line, what it must answer beneath it, indented, after `->`.
-//! `SCRIPT=name` runs one file; `SCRIPT_UPDATE=1` writes what the engine answers into the files, to
-//! be read before it is believed.
+//! A command is at the start of a line; its expected answer is on the lines below, indented, after `->`.
+//! `SCRIPT=name` runs one file; `SCRIPT_UPDATE=1` writes the engine's answers into the files, to be reviewed
+//! before they are trusted.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod claims;

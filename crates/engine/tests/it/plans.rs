@@ -28,7 +28,7 @@ pub fn from_api() -> Attributes {
     attributes
 }
 
-/// A stopped pool for every priority but 0, a rule that gives one, and a resource.
+/// A stopped pool for every priority except 0, a rule that gives such a priority, and a resource.
 fn pool_and_resource() -> Config {
     let range = Range::new(Priority::MIN, Priority::MAX);
     let pools = PoolSet::of(vec![PoolSpec { range, ..PoolSpec::new(PoolId(1), "p") }]).unwrap();
@@ -59,7 +59,7 @@ fn a_waiter_survives_the_loss_of_its_pool_and_its_resource_at_once() {
     }
 }
 
-/// Both plans were made from the same configuration; what was prepared under the first is prepared
+/// Both plans were made from the same configuration. A request that was prepared under the first is prepared
 /// again under the second, so its limit holds (P1).
 #[test]
 fn two_plans_from_one_configuration_are_told_apart_p1() {
@@ -122,7 +122,8 @@ fn one_request_tells_of_so_many_matches_and_counts_them_all() {
     assert!(engine.rule_counts().read().iter().all(|count| count.matches == 1));
 }
 
-/// What was prepared for another configuration can be prepared again before the engine's lock is taken.
+/// A request that was prepared for another configuration can be prepared again before the engine's lock is
+/// taken.
 #[test]
 fn a_request_is_renewed_for_the_configuration_in_use() {
     let mut engine = Engine::new(1);
@@ -138,8 +139,8 @@ fn a_request_is_renewed_for_the_configuration_in_use() {
     assert_eq!(outcome, Outcome::Refused(rejected));
 }
 
-/// A frontend's `count` checkpoints come before the backend is chosen, also where a request is prepared
-/// again because the configuration changed: backend and server are "" there.
+/// A frontend's `count` checkpoints precede the choice of the backend, also when a request is prepared again
+/// because the configuration changed: backend and server are "" there.
 #[test]
 fn a_frontend_counts_before_the_backend_is_chosen() {
     let mut engine = Engine::new(1);
@@ -182,7 +183,7 @@ fn a_frontend_counts_before_the_backend_is_chosen() {
     }
 }
 
-/// Two checkpoints change names: rules and lines that did not change mean the other one now.
+/// Two checkpoints exchange names: rules and lines that did not change now refer to the other one.
 #[test]
 fn what_speaks_by_name_means_who_has_the_name() {
     let mut engine = Engine::new(1);
@@ -224,7 +225,7 @@ fn what_speaks_by_name_means_who_has_the_name() {
     assert_eq!(through_web(&mut engine), (Some(ServerId(1)), 0));
 }
 
-/// Clients are told limits that somebody set; what a gate lets through follows the servers.
+/// Clients are shown only configured limits; the limit of a gate follows the servers.
 #[test]
 fn quotas_are_of_limits_that_somebody_set() {
     let at = || At::Frontend("web".into());

@@ -29,7 +29,7 @@ settle c
     );
 }
 
-/// Names that are exchanged go with the addresses, and what was prepared before the edit has them, too.
+/// Names that are exchanged follow the addresses, also for requests that were prepared before the edit.
 #[test]
 fn names_that_two_frontends_exchange_go_with_their_addresses_p1() {
     holds(

@@ -1,4 +1,4 @@
-//! What holds for requests that have a server, or wait for one.
+//! Requests that have a server, or wait for one.
 
 use crate::script::holds;
 
@@ -66,8 +66,8 @@ counter inflight all
     );
 }
 
-/// With no room at another server it waits for one at the gate, with its rank; with no other server it
-/// is refused.
+/// If no other server has room it waits for one at the gate, with its rank; if there is no other server it is
+/// refused.
 #[test]
 fn who_lost_its_server_in_line_waits_for_another_or_is_refused() {
     holds(
@@ -122,7 +122,7 @@ advance 1s
     );
 }
 
-/// Other doors hand no connections in; at a frontend that is not there it is hardly meant.
+/// Other doors submit no connections; a limit at a frontend that does not exist is hardly intended.
 #[test]
 fn connections_are_limited_at_configured_frontends() {
     holds(
@@ -154,7 +154,7 @@ submit a frontend=web
     );
 }
 
-/// A server, or its backend, may get another name while somebody has it.
+/// A server, or its backend, may be renamed while a request has it.
 #[test]
 fn renames_follow_the_seat() {
     holds(
@@ -183,7 +183,7 @@ counter inflight each app/two
     );
 }
 
-/// To the lists of frontend and backend a request has no server yet, whatever it would get.
+/// For the lists of frontend and backend a request has no server yet, whatever it would get.
 #[test]
 fn explain_names_the_server_behind_the_backend_alone() {
     holds(
@@ -212,8 +212,8 @@ counter inflight p app/one
     );
 }
 
-/// Who comes back to the gate because its server went down has what is left of its wait there (S2), and
-/// stands there past `max_len`, because it was let through before.
+/// A request that returns to the gate because its server went down has the rest of its wait there (S2), and
+/// waits there even beyond `max_len`, because it was let through before.
 #[test]
 fn who_comes_back_to_the_gate_keeps_its_deadline_s2() {
     holds(
@@ -245,7 +245,7 @@ advance 10s
     );
 }
 
-/// One call looks at as many servers as the backend has retries, and one more; then the request goes back,
+/// One call tries as many servers as the backend has retries, plus one. Then the request returns to waiting,
 /// and gets the next.
 #[test]
 fn reroute_tries_a_few_servers() {

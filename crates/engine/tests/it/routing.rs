@@ -62,7 +62,7 @@ impl World {
         Ok(vec![site.map_or_else(|| "none".into(), |site| site.address.to_string())])
     }
 
-    /// `OLD:NEW,...`: these frontends and what names them, in one edit.
+    /// `OLD:NEW,...`: renames these frontends and all references to them, in one edit.
     fn rename_frontends(&mut self, renames: &str) -> Answer {
         let renames: Vec<_> = renames.split(',').filter_map(|pair| pair.split_once(':')).collect();
         let new = |name: &mut Box<str>| {

@@ -1,4 +1,4 @@
-//! Reading scripts, and comparing what they expect with what happens.
+//! Reads scripts, and compares their expectations with what happens.
 
 use crate::world::World;
 use std::fmt::Write as _;
@@ -27,7 +27,7 @@ fn scripts() {
     assert!(commands > 0, "no script was played");
 }
 
-/// The test is no part of the engine, which reads no environment.
+/// The test is not part of the engine, which reads no environment.
 #[allow(clippy::disallowed_methods)]
 fn setting(name: &str) -> Option<String> {
     std::env::var(name).ok()

@@ -99,7 +99,7 @@ impl World {
         config
     }
 
-    /// Plans and uses the configuration; gives the plan's warnings.
+    /// Plans and uses the configuration. Returns the plan's warnings.
     pub fn configure(&mut self) -> Result<Vec<String>, String> {
         let plan = Plan::new(&self.engine.snapshot(), self.config());
         let plan = plan.map_err(|error| error.to_string())?;
@@ -151,7 +151,7 @@ impl World {
         }
     }
 
-    /// That a request started, and at which server.
+    /// The text that a request started, and at which server.
     fn started(&self, id: RequestId) -> String {
         let server = self.engine.request(id).map_or("", |one| one.attributes.known(Known::Server));
         match self.engine.grant(id).and_then(|grant| grant.server()) {
@@ -167,6 +167,9 @@ impl World {
                 "refused: \"{resource}\" is held by {} of the same session",
                 self.name(*holder)
             );
+        }
+        if let paceline_types::Reason::Deadlock { resource, holder } = &refusal.reason {
+            text = format!("refused: deadlock for \"{resource}\", behind {}", self.name(*holder));
         }
         if let Some(at) = refusal.retry_at {
             let _ = write!(text, "; come back in {}", at.since(self.now));

@@ -1,4 +1,4 @@
-//! Nothing that a user writes overflows the stack, panics or grows without end.
+//! No text that a user writes overflows the stack, panics or grows without bound.
 
 use super::{Dice, Names, good, request};
 use crate::{BRACKETS_MAX, CompileError, DEPTH_MAX, EvalError, Kind, STRING_BYTES_MAX, compile};
@@ -8,7 +8,7 @@ fn bad(text: &str) -> CompileError {
     compile(text, Kind::Condition, &Names).expect_err(text)
 }
 
-/// Runs on a stack a quarter of what a thread usually has.
+/// Runs on a quarter of the usual stack of a thread.
 fn on_a_small_stack(work: fn()) {
     let thread = std::thread::Builder::new().stack_size(512 << 10).spawn(work).unwrap();
     thread.join().unwrap();

@@ -1,10 +1,10 @@
-//! What each part of the language means, from the design and from CEL.
+//! The meaning of each part of the language, from the design and from CEL.
 
 use super::{BATCH, PER_USER, TOTAL, good, request};
 use crate::{Counter, EvalError, Expr, Kind, WEIGHT_MAX};
 use std::borrow::Cow;
 
-/// Evaluates as a key, which shows a value of any type.
+/// Evaluates as a key, which displays a value of any type.
 fn value(text: &str) -> Result<String, EvalError> {
     good(text, Kind::Key).key(&request()).map(Cow::into_owned)
 }

@@ -3,7 +3,7 @@
 use super::Names;
 use crate::{Kind, compile};
 
-/// Compiles a text in which `^` marks where the error must be, and compares its display.
+/// Compiles a text in which `^` marks the place of the error, and compares its display.
 fn check(kind: Kind, marked: &str, expected: &str) {
     let offset = marked.find('^').unwrap();
     let text = marked.replacen('^', "", 1);

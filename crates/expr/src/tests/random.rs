@@ -1,5 +1,5 @@
-//! Random expressions against a naive second evaluator, which also shows that precedence is right:
-//! each is written with as few brackets as the table of precedence allows.
+//! Random expressions are compared with a naive second evaluator. This also tests precedence: each expression is
+//! written with as few brackets as the table of precedence allows.
 
 use super::{Dice, good, request};
 use crate::{EvalError, Kind};
@@ -137,7 +137,7 @@ fn pair(operator: &str, left: i64, right: i64) -> Result<i64, &'static str> {
         "*" => wide_left * wide_right,
         "/" | "%" if right == 0 => return Err("zero"),
         "/" => wide_left / wide_right,
-        // CEL: the least int has no remainder by -1, as it has no quotient.
+        // CEL: the least int has no remainder by -1, just as it has no quotient.
         "%" if right == -1 && left == i64::MIN => return Err("overflow"),
         "%" => wide_left % wide_right,
         "<" => i128::from(left < right),

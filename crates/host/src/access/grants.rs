@@ -15,25 +15,25 @@ use tokio::sync::watch;
 
 type Half = [u8; 16];
 
-/// The longest time between two looks at the wall clock by one who waits for an expiry.
+/// The longest time between two reads of the wall clock while waiting for an expiry.
 const LOOK_MS: u64 = 60_000;
 
-/// What a row gives.
+/// The role that a row grants.
 #[derive(Debug)]
 pub struct Granted {
     /// The name that requests carry as `user`.
     pub user: String,
-    /// What they may do, as the number of the role.
+    /// The number of the role.
     role: AtomicUsize,
-    /// When it ends, in milliseconds since 1970; none for never.
+    /// When it expires, in milliseconds since 1970; `None` for never.
     expires_ms: Option<u64>,
     clock: Clock,
-    /// Closed when the row is gone.
+    /// Closed when the row is deleted.
     ended: watch::Receiver<()>,
 }
 
 impl Granted {
-    /// What they may do now.
+    /// The present role.
     #[must_use]
     pub fn role(&self) -> Role {
         let number = self.role.load(Ordering::Relaxed);
@@ -45,15 +45,15 @@ impl Granted {
         self.role.store(number.unwrap_or_default(), Ordering::Relaxed);
     }
 
-    /// Whether it has expired, by the wall clock.
+    /// Whether it has expired by the wall clock, or was revoked.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.expires_ms.is_some_and(|ms| ms <= self.clock.wall_ms())
             || self.ended.has_changed().is_err()
     }
 
-    /// Does something that may take long, unless the role that `granted` gives is taken away or expires
-    /// meanwhile: none then. What is done is given in any case.
+    /// Runs `work` to its end, unless the role that `granted` gives is revoked or expires first: then returns
+    /// `None`. Work that is complete is returned in any case.
     pub async fn during<T>(granted: Option<&Self>, work: impl Future<Output = T>) -> Option<T> {
         let Some(granted) = granted else { return Some(work.await) };
         tokio::select! {
@@ -63,11 +63,11 @@ impl Granted {
         }
     }
 
-    /// Waits until the role is taken away or expires; for ever, if it never is.
+    /// Waits until the role is revoked or expires; forever, if it never does.
     pub async fn revoked(&self) {
         let mut ended = self.ended.clone();
         let deleted = async {
-            // Nothing is ever sent: it waits for the end of the other side.
+            // Nothing is ever sent; this waits until the sender is dropped.
             while ended.changed().await.is_ok() {}
         };
         let expired = async {
@@ -83,7 +83,7 @@ impl Granted {
         }
     }
 
-    /// Milliseconds until it expires; none if it never does.
+    /// Milliseconds until it expires; `None` if it never does.
     fn left_ms(&self) -> Option<u64> {
         self.expires_ms.map(|ms| ms.saturating_sub(self.clock.wall_ms()))
     }
@@ -91,7 +91,7 @@ impl Granted {
 
 struct RowGrant {
     granted: Arc<Granted>,
-    /// Dropping it tells everyone who holds what it granted.
+    /// Dropping it ends every [`Granted`] of this row.
     _alive: watch::Sender<()>,
 }
 
@@ -110,7 +110,7 @@ struct HeldToken {
     held: RowGrant,
 }
 
-/// Everybody who has a role by a row.
+/// All roles that rows grant.
 pub(super) struct Grants {
     clock: Clock,
     users: HashMap<String, RowGrant>,
@@ -138,7 +138,7 @@ impl Grants {
         }
     }
 
-    /// When tokens expire that are valid now, and the time now.
+    /// The expiry times of the tokens that are valid now, and the present time.
     pub(super) fn token_expiries(&self) -> (Vec<u64>, u64) {
         let now = self.clock.wall_ms();
         let tokens = self.tokens.values().filter_map(|token| token.held.granted.expires_ms);
@@ -157,8 +157,8 @@ impl Grants {
         }
     }
 
-    /// Takes over another role of a row that is otherwise the same, if what its user holds can stay;
-    /// whether it was so.
+    /// Changes the role of a row that is otherwise the same, if its user may keep what it holds. Returns
+    /// whether it did.
     pub(super) fn change_role(&mut self, old: &Grant, new: &Grant) -> bool {
         let (held, before, role) = match (old, new) {
             (Grant::User { name, role: before }, Grant::User { name: same, role })
@@ -174,7 +174,7 @@ impl Grants {
             }
             _ => return false,
         };
-        // A viewer may go on watching; a holder must stay a client at least.
+        // A viewer may continue to watch; a user that holds something must stay a client at least.
         let stays = *role >= Role::Client.min(*before);
         if let Some(held) = held.filter(|_| stays) {
             held.granted.set_role(*role);

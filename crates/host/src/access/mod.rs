@@ -30,7 +30,7 @@ const ROOT: &str = "root";
 /// The longest text about what was refused that is recorded.
 const WHAT_CHARS_MAX: usize = 200;
 
-/// The roles of everybody, and the check.
+/// The roles of all users and tokens, and the check.
 pub struct Access {
     grants: RwLock<Grants>,
     /// The user who started the daemon: number and name.
@@ -52,7 +52,7 @@ impl Access {
         }
     }
 
-    /// Records refusals there from now on.
+    /// Sets the audit log that refusals are recorded in.
     pub(crate) fn record_in(&self, audit: &Arc<Audit>) {
         let _ = self.audit.set(Arc::clone(audit));
     }
@@ -62,7 +62,7 @@ impl Access {
         self.change(grants.into_iter().map(|grant| (None, Some(grant))).collect());
     }
 
-    /// Rows that give roles were changed.
+    /// Applies changes of the rows that give roles.
     pub(crate) fn change(&self, changes: Vec<GrantChange>) {
         let mut grants = self.grants.write().unwrap_or_else(crate::broken);
         let changes: Vec<GrantChange> = changes
@@ -72,32 +72,32 @@ impl Access {
                 _ => true,
             })
             .collect();
-        // All that goes first, so that a name or a hash may move from one row to another.
+        // Removals first, so that a name or a hash may move from one row to another.
         changes.iter().filter_map(|(old, _)| old.as_ref()).for_each(|old| grants.remove(old));
         changes.into_iter().filter_map(|(_, new)| new).for_each(|new| grants.add(new));
     }
 
-    /// Gives the role admin to the token with this hash, which is in no row; the one that
-    /// had it before has it no longer.
+    /// Gives the role admin to the token with this hash, which is in no row. It replaces the previous such
+    /// token.
     pub fn set_first_token(&self, hash: [u8; 32]) {
         self.grants.write().unwrap_or_else(crate::broken).set_first_token(hash);
     }
 
-    /// When each token that is valid now expires, in milliseconds since 1970, and the time now; tokens without an end are
-    /// left out.
+    /// When each valid token expires, in milliseconds since 1970, and the present time. Tokens without an
+    /// expiry are left out.
     #[must_use]
     pub fn token_expiries(&self) -> (Vec<u64>, u64) {
         self.grants.read().unwrap_or_else(crate::broken).token_expiries()
     }
 
-    /// What the token with this hash gives, unless it ended.
+    /// What the token with this hash grants, unless it has expired.
     #[must_use]
     pub fn of_token(&self, hash: &[u8; 32]) -> Option<Arc<Granted>> {
         let granted = self.grants.read().unwrap_or_else(crate::broken).token(hash);
         granted.filter(|granted| !granted.is_over())
     }
 
-    /// What a user of this machine may do; what gave it the role, if a row did.
+    /// The role of a user of this machine, and the grant behind it if a row gives it.
     #[must_use]
     pub fn of_user(&self, uid: u32, name: &str) -> (Option<Role>, Option<Arc<Granted>>) {
         if self.is_owner(uid) {
@@ -106,7 +106,7 @@ impl Access {
         self.by_row(name)
     }
 
-    /// The same for a user of whom only the name is left, which the kernel gave in an earlier run.
+    /// The same for a user known only by the name that the kernel reported in an earlier run.
     #[must_use]
     pub fn of_name(&self, name: &str) -> (Option<Role>, Option<Arc<Granted>>) {
         if name == self.own_user.1 || name == ROOT {
@@ -120,8 +120,8 @@ impl Access {
         (granted.as_ref().map(|granted| granted.role()), granted)
     }
 
-    /// Whether the kernel's number of a user is that of root or of the user who runs the daemon. Names do not
-    /// tell: an admin may give a token any.
+    /// Whether `uid` is root or the user who runs the daemon. A name does not prove it: an admin may give a
+    /// token any name.
     #[must_use]
     pub fn is_owner(&self, uid: u32) -> bool {
         uid == self.own_user.0 || uid == 0
@@ -137,11 +137,11 @@ impl Access {
         }
     }
 
-    /// Lets a session do `what` if it has the role.
+    /// Checks that a session has the role that `what` needs.
     ///
     /// # Errors
     ///
-    /// When it has not, which is recorded.
+    /// When it does not, which is recorded.
     pub fn check(
         &self,
         session: &Session,
@@ -151,7 +151,7 @@ impl Access {
         self.check_role(&session.name, session.role(), need, what)
     }
 
-    /// The same for a caller with this role, if it has one.
+    /// The same for a caller with this role; `None` for a caller without one.
     pub(crate) fn check_role(
         &self,
         who: &str,
@@ -171,7 +171,7 @@ impl Access {
         self.note(Kind::Known, who, what);
     }
 
-    /// Records a refusal of a client of which only the address is known.
+    /// Records that a client known only by its address was refused something.
     pub fn refused_unknown(&self, from: &str, what: &str) {
         self.note(Kind::Unknown, from, what);
     }
@@ -192,6 +192,13 @@ impl Access {
             audit.refused("paceline", "the daemon ends", left_out);
         }
     }
+}
+
+/// The names of the users in the system's list. Other sources of users, such as a directory, are not asked.
+#[must_use]
+pub fn system_users() -> Vec<String> {
+    let list = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    list.lines().filter_map(|line| Some(line.split_once(':')?.0.to_owned())).collect()
 }
 
 /// The name of a user in the system's list, or the number.

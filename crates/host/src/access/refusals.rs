@@ -5,22 +5,22 @@
 
 use paceline_types::Time;
 
-/// Refusals that are recorded at once.
+/// How many refusals are recorded at once.
 const BURST: u32 = 100;
 
-/// After them, one for each such time.
+/// After the burst, one refusal is recorded per this time.
 const PER_NANOS: u64 = 1_000_000_000;
 
-/// Whose refusals.
+/// The kind of client that was refused.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
-    /// Of a client whose name is known.
+    /// A client whose name is known.
     Known,
-    /// Of an unauthenticated client.
+    /// An unauthenticated client.
     Unknown,
 }
 
-/// What is recorded, and how much was not.
+/// Which refusals are recorded, and how many were not.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
     known: Bucket,
@@ -31,13 +31,13 @@ pub(super) struct Refusals {
 struct Bucket {
     /// Records of the burst that are used up.
     used: u32,
-    /// Until when what was used up is counted back.
+    /// The time up to which used records have been credited back.
     counted: Time,
     left_out: u64,
 }
 
 impl Refusals {
-    /// Whether a refusal now is recorded: then how many before it were not.
+    /// If a refusal is to be recorded now, returns how many before it were not.
     pub(super) fn admit(&mut self, now: Time, kind: Kind) -> Option<u64> {
         match kind {
             Kind::Known => self.known.admit(now),
@@ -45,7 +45,7 @@ impl Refusals {
         }
     }
 
-    /// How many were not recorded, and whose number is not recorded yet.
+    /// How many refusals were not recorded since the last record.
     pub(super) fn take_left_out(&mut self) -> u64 {
         std::mem::take(&mut self.known.left_out) + std::mem::take(&mut self.unknown.left_out)
     }

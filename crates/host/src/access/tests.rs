@@ -1,4 +1,4 @@
-//! Roles that come and go, and what is recorded of refusals.
+//! Roles that are given and taken away, and the records of refusals.
 
 use super::{Access, Granted, REFUSED};
 use crate::audit::Audit;
@@ -47,7 +47,7 @@ fn whoever_waits_for_the_end_of_a_token_hears_of_it() {
     runtime.block_on(waiting).unwrap();
 }
 
-/// What a user holds stays while its role is another, as long as that may hold it.
+/// A user keeps what it holds when its role changes, as long as the new role may hold it.
 #[test]
 fn another_role_counts_at_once_and_ends_nothing_that_it_may_hold() {
     let access = Access::new(Clock::new());
@@ -67,7 +67,7 @@ fn another_role_counts_at_once_and_ends_nothing_that_it_may_hold() {
     let looks = access.of_user(uid, "eva").1.unwrap();
     access.change(vec![(Some(user(Role::Viewer)), Some(user(Role::Client)))]);
     assert_eq!((looks.is_over(), looks.role()), (false, Role::Client));
-    // A token that is otherwise another one is not the same.
+    // A token that differs in more than its role is another token.
     access.begin(vec![token("ci", 1, None)]);
     let held = access.of_token(&[1; 32]).unwrap();
     let other = token("ci", 1, Some(wall_ms() + 3_600_000));
@@ -141,14 +141,14 @@ fn a_check_is_the_same_error_for_everyone_and_is_recorded_a1() {
     assert!(text.lines().all(|line| line.len() < 400));
 }
 
-/// A client that waits hears that its token has expired.
+/// A waiting client is notified that its token has expired.
 #[test]
 fn the_expiry_of_a_token_is_waited_for() {
     let access = Access::new(Clock::new());
     access.begin(vec![token("ci", 1, Some(wall_ms() + 50))]);
     let granted = access.of_token(&[1; 32]).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    // Who never hears of it is not waited for.
+    // A client whose work never ends is not waited for.
     let never = tokio::time::Duration::from_secs(30);
     let none = runtime.block_on(Granted::during(Some(&granted), async {
         tokio::time::sleep(never).await;

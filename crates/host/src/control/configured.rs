@@ -6,17 +6,17 @@ use crate::own;
 use paceline_tables::schema::Schema;
 use paceline_tables::{Changes, RowChange};
 
-/// Rows of one transaction that an event names; of more it tells the number.
+/// Rows of one transaction that an event names; further rows are only counted.
 const ROWS_MAX: usize = 100;
 
 /// A change of the configuration that is on disk and in use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Configured {
-    /// Who made it.
+    /// The name of the author.
     pub who: String,
     /// The rows.
     pub changes: Vec<Edited>,
-    /// How many more there are.
+    /// How many more rows changed.
     pub more: usize,
 }
 
@@ -32,7 +32,7 @@ pub struct Edited {
 }
 
 impl Configured {
-    /// Whether there is anything to tell.
+    /// Whether there is a change to report.
     pub(super) fn is_told(schema: &Schema, changes: &Changes) -> bool {
         told(schema, changes).next().is_some()
     }

@@ -8,34 +8,34 @@ use std::sync::Arc;
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// It runs.
+    /// A request started to run.
     Started {
         /// The request.
         id: RequestId,
     },
-    /// It came and waits.
+    /// A request arrived and waits.
     Waiting {
         /// The request.
         id: RequestId,
     },
-    /// It was turned away.
+    /// A request was refused.
     Refused {
         /// The request.
         id: RequestId,
         /// Why.
         refusal: Refusal,
     },
-    /// It ran and is done.
+    /// A request that ran has ended.
     Settled {
         /// The request.
         id: RequestId,
     },
-    /// It waited and left by itself.
+    /// A request that waited was withdrawn by its client.
     Left {
         /// The request.
         id: RequestId,
     },
-    /// A rule that logs matched it.
+    /// A rule that logs matched a request.
     Matched {
         /// The request.
         id: RequestId,

@@ -7,11 +7,11 @@ use paceline_model::Figures;
 use paceline_routing::ServerFigures;
 use paceline_types::PoolId;
 
-/// Checkpoints, resources, backends or servers that one turn under the lock looks at.
+/// Checkpoints, resources, backends or servers that are read per turn under the lock.
 const TURN: usize = 256;
 
 impl Control {
-    /// How many run, wait, pass and are refused, where.
+    /// How many requests run, wait, pass and are refused, for each object.
     #[must_use]
     pub fn figures(&self) -> Figures {
         let mut figures = Figures::default();
@@ -39,7 +39,7 @@ impl Control {
         figures
     }
 
-    /// How many run in a pool, and how many wait for it.
+    /// How many requests run in a pool, and how many wait for it.
     #[must_use]
     pub fn pool_figures(&self, pool: PoolId) -> (u32, usize) {
         let state = self.state();

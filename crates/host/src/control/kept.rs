@@ -5,28 +5,30 @@
 //! a permit is written from what the engine holds.
 
 use super::{Admission, Control, EngineState, Permit};
-use crate::kept::{Cause, KeptPermit, Key};
+use crate::kept::{Cause, KeptPermit, Key, PlaceHash};
 use paceline_claims::{Graph, Holding};
 use paceline_engine::{RequestError, Snapshot, prepare_held};
 use paceline_types::{Priority, Request, RequestId, SessionId, Span, Time, Unknown};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Under which terms a permit is held.
+/// The terms under which a permit is held.
 #[derive(Clone, Debug, Default)]
 pub struct Terms {
-    /// The name that the client chose, or nothing.
+    /// The name that the client chose, or empty.
     pub name: String,
-    /// Who asked.
+    /// The user who asked.
     pub user: String,
-    /// The name of its session, or nothing.
+    /// The name of its session, or empty.
     pub session: String,
     /// Its own lease, if it has no session.
     pub lease: Option<Span>,
     /// Whether its lease, or that of its session, is too long to be waited for after a crash of the machine.
     pub is_long: bool,
-    /// What the body was under a chosen name, in hexadecimal digits; or nothing.
+    /// The digest of the body, in hexadecimal digits, if the client chose the name; or empty.
     pub digest: String,
+    /// Identifies the request if it waits and its client asks again after an orderly shutdown of the daemon.
+    pub place: Option<PlaceHash>,
 }
 
 /// A permit that is held, as its row needs it.
@@ -34,23 +36,23 @@ pub(crate) struct HeldPermit<'a> {
     pub(crate) id: RequestId,
     pub(crate) terms: &'a Terms,
     pub(crate) request: &'a Request,
-    /// What it asked to happen with claims on what does not exist.
+    /// How claims on resources that do not exist were to be treated.
     pub(crate) unknown: Unknown,
     pub(crate) priority: i8,
     /// When it was granted: microseconds since 1970.
     pub(crate) granted_us: i64,
     pub(crate) waited: Span,
-    /// The pool and the checkpoints that count it; none for the default pool.
+    /// The pool and the checkpoints that count it; `None` for the default pool.
     pub(crate) pool: Option<&'a str>,
     pub(crate) checkpoints: Vec<&'a str>,
 }
 
-/// A request that is kept once it runs.
+/// A request that outlives the daemon once it runs.
 pub(super) struct KeptRequest {
     terms: Terms,
-    /// What it asked to happen with claims on what does not exist, which is settled once it runs.
+    /// How claims on resources that do not exist are to be treated, which is settled once it runs.
     unknown: Unknown,
-    /// When it was given, in microseconds since 1970, and how long it had waited; none while it waits.
+    /// When it was granted, in microseconds since 1970, and how long it had waited; `None` while it waits.
     pub(super) granted: Option<(i64, Span)>,
 }
 
@@ -61,7 +63,7 @@ impl KeptRequest {
 }
 
 impl Terms {
-    /// The name of the permit of a request. Numbers of requests are not used again.
+    /// The name of the permit of a request. Numbers of requests are never reused.
     #[must_use]
     pub fn name_of(&self, id: RequestId) -> String {
         if self.name.is_empty() { format!("p-{}", id.0) } else { self.name.clone() }
@@ -69,11 +71,11 @@ impl Terms {
 }
 
 impl Control {
-    /// Takes a request in whose permit outlives the daemon.
+    /// Admits a request whose permit outlives the daemon.
     ///
     /// # Errors
     ///
-    /// When it is no request: a number or a name is out of bounds.
+    /// When the request is invalid: a number or a name is out of bounds.
     pub fn admit_kept(
         self: &Arc<Self>,
         request: Request,
@@ -82,8 +84,8 @@ impl Control {
         self.admit_as(request, super::Way::Kept(terms))
     }
 
-    /// Lets a permit of an earlier run go on, with what it held, in a session of this number if it has
-    /// one. To be called before any request is admitted.
+    /// Restores a permit of an earlier run with what it held, in the session of this number if it has one. Must
+    /// be called before any request is admitted.
     pub fn restore_kept(
         self: &Arc<Self>,
         kept: &KeptPermit,
@@ -105,6 +107,7 @@ impl Control {
             lease: kept.lease,
             is_long: kept.is_long,
             digest: kept.digest.clone(),
+            place: None,
         };
         let granted = Some((kept.granted_us, kept.waited));
         let unknown = kept.request.unknown;
@@ -113,13 +116,14 @@ impl Control {
         Permit::new(self, kept.number, logs, grant)
     }
 
-    /// When a request was let run, in microseconds since 1970: as it is kept, or by the clocks now.
+    /// When a request was granted, in microseconds since 1970: the kept time, or computed from the clocks now.
     pub(crate) fn granted_us(&self, id: RequestId, since: Time) -> i64 {
         let kept = self.state().kept.get(&id).and_then(|kept| kept.granted);
         kept.map_or_else(|| self.us_of(since), |(us, _)| us)
     }
 
-    /// The name of the pool that counts a request which runs, also if that is deleted; none for the default pool.
+    /// The name of the pool that counts a running request, even if the pool is deleted; `None` for the default
+    /// pool.
     pub(crate) fn slot_name(&self, id: RequestId) -> Option<Box<str>> {
         self.state().engine.slot_of(id).map(Into::into)
     }
@@ -130,7 +134,7 @@ impl Control {
     }
 
     /// What `read` makes of permits as they are held now, with the graph in use and what each claims in it;
-    /// none for those that are not held.
+    /// `None` for a permit that is not held.
     pub(super) fn kept<T>(
         &self,
         ids: &[RequestId],
@@ -145,7 +149,7 @@ impl Control {
         ids.iter().map(|id| (*id, read(*id))).collect()
     }
 
-    /// All permits that are kept, if it is quiet while nothing can change.
+    /// All permits that are kept, if `is_quiet` holds while nothing can change.
     #[cfg(debug_assertions)]
     pub(crate) fn all_kept(
         &self,
@@ -156,18 +160,18 @@ impl Control {
         is_quiet().then(|| held.map(|(id, _)| id.0).collect())
     }
 
-    /// A request was let run, if it is one that is kept.
+    /// Notes that a request was granted, if it outlives the daemon.
     pub(super) fn note_granted(&self, state: &mut EngineState, id: RequestId) {
         let Some(kept) = state.kept.get_mut(&id) else { return };
         if let Some(grant) = state.engine.grant(id) {
             let us = self.us_of(grant.since);
-            kept.granted = Some((us, grant.since.since(grant.arrival)));
+            kept.granted = Some((us, grant.waited()));
             self.ledger.note(Key::Permit(id), Cause::Granted);
         }
     }
 
-    /// An edit renamed checkpoints: the rows of permits that these count name them. Those that had rows at the edit name
-    /// them by its record already; this is for those that were written since.
+    /// Notes the permits whose rows name a checkpoint that an edit renamed. The record of the edit itself
+    /// updated the rows that existed then; this updates rows that were written since.
     pub(super) fn note_renamed(&self, state: &EngineState, old: &Snapshot, new: &Snapshot) {
         let names: BTreeSet<&str> = old.renamed_checkpoints(new).map(|(_, name)| name).collect();
         if names.is_empty() {
@@ -181,7 +185,8 @@ impl Control {
         }
     }
 
-    /// A request has ended. Returns whether it ran and is kept, so that this must be written.
+    /// Notes that a request has ended. Returns whether it ran and outlives the daemon, so that its end must be
+    /// written.
     pub(super) fn note_ended(&self, state: &mut EngineState, id: RequestId, cause: Cause) -> bool {
         let kept = state.kept.remove(&id);
         let had_row = kept.is_some_and(|kept| kept.granted.is_some());
@@ -200,7 +205,7 @@ impl EngineState {
         let (unknown, priority) = (*unknown, priority.number());
         let mut checkpoints: Vec<&str> = self.engine.counted_by(id).collect();
         checkpoints.sort_unstable();
-        // A checkpoint that was renamed may have the name of a deleted one that counts it as well.
+        // A renamed checkpoint may have the name of a deleted one that counts the request as well.
         checkpoints.dedup();
         let pool = self.engine.slot_of(id);
         Some(HeldPermit {

@@ -4,38 +4,38 @@ use super::{Control, EngineState};
 use paceline_engine::{WaitsFor, Why};
 use paceline_types::{Known, On, Place, Request, RequestId, SessionId, Span};
 
-/// Most bytes of a text that a list shows; of a longer one it shows so many and `…`.
+/// The most bytes of a text that a list shows. A longer text is cut to this and ends in `…`.
 pub const LISTED_BYTES_MAX: usize = 4 << 10;
 
-/// Most bytes of a text that a list shows when those before it have taken all of the list's.
+/// The same once the texts before it have used up the bytes of the list.
 const CROWDED_BYTES_MAX: usize = 64;
 
-/// Bytes of texts that a list shows before it is crowded: 2,000 of the longest.
+/// Bytes of texts after which a list is crowded: 2,000 of the longest.
 const LIST_BYTES_MAX: usize = 2_000 * LISTED_BYTES_MAX;
 
 /// A request that waits or runs.
 #[derive(Clone, Debug)]
 pub struct Listed {
-    /// Who asked, cut if it is long.
+    /// The user who asked, cut if it is long.
     pub user: Box<str>,
-    /// What it is, cut if it is long.
+    /// The text of the request, cut if it is long.
     pub text: Box<str>,
     /// Whether it is a request or a connection.
     pub on: On,
-    /// Of what came in at the HTTP door: where from, and where it goes.
+    /// For requests of the HTTP door: the client, and where the request is sent.
     pub http: Option<Hop>,
     /// The session that it belongs to.
     pub session: Option<SessionId>,
-    /// The nearest of those ahead of it.
+    /// The nearest of the requests ahead of it.
     pub behind: Option<RequestId>,
     /// Of a permit that outlives the daemon: when it was granted, in microseconds since 1970, and how long it had
     /// waited. The engine counts from the start of the daemon.
     pub granted: Option<(i64, Span)>,
-    /// Where it stands, without who is ahead, and with keys that are cut if they are long.
+    /// Where it waits or runs, without the requests ahead, and with long keys cut.
     pub why: Why,
 }
 
-/// Where a request of the HTTP door comes from and goes to; what is not known is empty.
+/// Where a request of the HTTP door comes from and is sent. Unknown values are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hop {
     /// The method, cut if it is long.
@@ -50,11 +50,11 @@ pub struct Hop {
     pub server: Box<str>,
 }
 
-/// Requests that one turn under the engine's lock looks at.
+/// The most requests per turn under the engine's lock.
 const TURN: usize = 64;
 
-/// A turn ends after the request at which it has taken so long: where each waits behind many flows,
-/// others need not wait for all of them.
+/// A turn ends after the request at which it has taken this long, so that other threads need not wait while
+/// many flows are counted.
 const TURN_SPAN_MAX: Span = Span(1_000_000);
 
 impl Listed {
@@ -95,7 +95,7 @@ impl Listed {
     }
 }
 
-/// A text if it has no more than `max` bytes, or so much of it.
+/// The first `max` bytes of a text, or all of it if it is shorter.
 fn beginning(text: &str, max: usize) -> Box<str> {
     match text.len() <= max {
         true => text.into(),
@@ -107,7 +107,7 @@ fn beginning(text: &str, max: usize) -> Box<str> {
 }
 
 impl EngineState {
-    /// Says of permits when they were granted.
+    /// Fills in when permits were granted.
     fn date(&self, listed: &mut [Listed]) {
         for one in listed {
             one.granted = self.kept.get(&one.why.id).and_then(|kept| kept.granted);
@@ -116,8 +116,8 @@ impl EngineState {
 }
 
 impl Control {
-    /// The requests that wait or run, in the order they came, from `first` on; `count` at most. What
-    /// comes or goes meanwhile may be missing.
+    /// The requests that wait or run, in order of arrival, from `first` on; `count` at most. Requests that
+    /// arrive or end meanwhile may be missing.
     #[must_use]
     pub fn list(&self, first: RequestId, count: usize) -> Vec<Listed> {
         let (mut listed, mut bytes) = (Vec::new(), 0);
@@ -138,8 +138,8 @@ impl Control {
         listed
     }
 
-    /// How many requests an end of the daemon cuts: those that wait, and those that run at the HTTP door. A
-    /// permit that runs elsewhere is still its client's in the next run.
+    /// How many requests a shutdown of the daemon cuts off: those that wait, and those that run at the HTTP
+    /// door. A permit that runs elsewhere still belongs to its client in the next run.
     #[must_use]
     pub fn unfinished(&self) -> usize {
         let mut count = 0;
@@ -151,7 +151,7 @@ impl Control {
         count
     }
 
-    /// One request that waits or runs, and who is ahead of it.
+    /// One request that waits or runs, and the requests ahead of it.
     #[must_use]
     pub fn listed(&self, id: RequestId) -> Option<Listed> {
         let state = self.state();
@@ -163,8 +163,8 @@ impl Control {
         Some(listed)
     }
 
-    /// Has `look` see the same, without a copy of any. It is called under the engine's lock, which is
-    /// let go between every few, so it must be quick.
+    /// Calls `look` for the same requests, without copying them. It is called under the engine's lock, which is
+    /// released after every few requests, so it must be quick.
     pub fn look(&self, first: RequestId, count: usize, mut look: impl FnMut(&Request, Why)) {
         let (mut left, mut next) = (count, first);
         while left > 0 {
@@ -213,8 +213,8 @@ mod tests {
         assert!(bytes < LIST_BYTES_MAX + count * 2 * CROWDED_BYTES_MAX, "{bytes}");
     }
 
-    /// How many are ahead of each of 20,000 in 20 flows: with a look at all of them for each, a turn under
-    /// the engine's lock took 0.2 s, and all turns a minute.
+    /// Lists 20,000 requests in 20 flows, each with the number ahead of it. When each scanned all others, a
+    /// turn under the engine's lock took 0.2 s, and all turns a minute.
     #[test]
     fn a_long_fair_queue_is_listed_at_once() {
         let control = Control::for_tests();
@@ -234,7 +234,7 @@ mod tests {
         let listed = control.list(RequestId(0), usize::MAX);
         let took = clock.now().since(Time(0));
         assert!(took < Span::from_secs(5), "{took}");
-        // Flows take turns, and each of one came after the others' of its round.
+        // Flows take turns, and each request of one flow arrived after those of the other flows in its round.
         let ahead: Vec<usize> = listed.iter().skip(1).map(|one| one.why.ahead_total).collect();
         assert_eq!((held.len(), ahead), (20_001, (1..=20_000).collect()));
     }

@@ -28,7 +28,7 @@ pub(crate) use planner::{
 
 use crate::clock::Clock;
 use crate::http::HttpPart;
-use crate::kept::{Cause, Ledger};
+use crate::kept::{Cause, Ledger, LeftWaiter, PlaceHash};
 use crate::locking::Locking;
 use kept::KeptRequest;
 use numbers::Numbers;
@@ -43,14 +43,14 @@ use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use timer::Timer;
 use tokio::sync::{Notify, broadcast, oneshot, watch};
 
-/// How often a request is prepared again because the configuration changed in between, before that
-/// is done under the engine's lock.
+/// How often a request is prepared again because the configuration changed in between, before it is prepared
+/// under the engine's lock.
 const RENEWALS_MAX: u32 = 3;
 
-/// How often a busy lock is asked for before the thread sleeps; each time the pause doubles.
+/// How often a busy lock is tried before the thread sleeps; the pause doubles each time.
 const SPINS_MAX: u32 = 7;
 
-/// Events that one who listens may be behind before it misses some.
+/// How many events a listener may lag behind before it misses some.
 const EVENTS_MAX: usize = 4_096;
 
 /// The engine, shared by all doors.
@@ -60,11 +60,11 @@ pub struct Control {
     snapshot: RwLock<Arc<Snapshot>>,
     /// Its generation, for callers that only check whether it has changed.
     generation: AtomicU64,
-    /// The same, for tasks that follow it.
+    /// The configuration in use, for tasks that follow it.
     followed: watch::Sender<Arc<Snapshot>>,
     clock: Clock,
     locking: Arc<Locking>,
-    /// Where changes of what is held are noted.
+    /// Where changes of what clients hold are noted.
     ledger: Arc<Ledger>,
     timer: Arc<Timer>,
     /// Where events of requests are sent, if there is a listener.
@@ -72,9 +72,9 @@ pub struct Control {
     numbers: Numbers,
     /// What the HTTP door reports, which follows the configuration.
     http: HttpPart,
-    /// Whether doors finish what they have, because the daemon is about to end.
+    /// Whether the daemon is about to shut down, and doors finish the work they have.
     ending: AtomicBool,
-    /// Whether the daemon ends.
+    /// Whether the daemon shuts down, and doors accept nothing new.
     draining: AtomicBool,
     /// Notified when no request waits any more.
     drained: Notify,
@@ -83,9 +83,18 @@ pub struct Control {
 struct EngineState {
     engine: Engine,
     /// The callers of waiting requests.
-    waiters: BTreeMap<RequestId, oneshot::Sender<Decided>>,
+    waiters: BTreeMap<RequestId, Caller>,
+    /// Requests with places that waited when the daemon ended.
+    left: Vec<LeftWaiter>,
     /// Requests that outlive the daemon once they run.
     kept: BTreeMap<RequestId, KeptRequest>,
+}
+
+/// The caller of a request that waits.
+struct Caller {
+    decided: oneshot::Sender<Decided>,
+    /// Identifies the request if its client asks again after an orderly shutdown of the daemon.
+    place: Option<PlaceHash>,
 }
 
 /// Why a request cannot be taken out of a queue.
@@ -97,30 +106,40 @@ pub enum NotWaiting {
     Runs,
 }
 
-/// How a request is taken in.
+/// How a request is admitted.
 enum Way {
     /// It is settled when its permit is dropped.
     UntilDropped,
-    /// It ends as soon as it may run.
-    Once,
-    /// The same as held, and it outlives the daemon.
+    /// It ends as soon as it may run; with its place in line, if it has one.
+    Once(Option<PlaceHash>),
+    /// It is held, and outlives the daemon.
     Kept(Terms),
 }
 
-/// What a call of the engine leads to.
+impl Way {
+    const fn place(&self) -> Option<PlaceHash> {
+        match self {
+            Self::UntilDropped => None,
+            Self::Once(place) => *place,
+            Self::Kept(terms) => terms.place,
+        }
+    }
+}
+
+/// What a call of the engine leads to, delivered after the lock is released.
 #[derive(Default)]
 struct Effects {
     told: Told,
     /// Requests, and the rules that matched them and log.
     matches: Vec<(RequestId, u32)>,
-    /// Whether something ended that has a row.
+    /// Whether a request ended that has a row.
     is_noted: bool,
 }
 
-/// What became of a request that waited.
+/// The decision about a request that waited.
 type Decided = Result<Grant, Refusal>;
 
-/// Decisions to send when the lock is free again; none to a caller whose session ended.
+/// Decisions to send once the lock is released; `None` for a caller whose session ended.
 type Told = Vec<(oneshot::Sender<Decided>, Option<Decided>)>;
 
 impl Control {
@@ -139,6 +158,7 @@ impl Control {
             state: Mutex::new(EngineState {
                 engine,
                 waiters: BTreeMap::new(),
+                left: vec![],
                 kept: BTreeMap::new(),
             }),
             clock,
@@ -154,7 +174,7 @@ impl Control {
         })
     }
 
-    /// One without a database, with a lot that is known.
+    /// An engine without a database, with a fixed seed.
     #[cfg(test)]
     pub(crate) fn for_tests() -> Arc<Self> {
         let ledger = Arc::new(Ledger::default());
@@ -172,29 +192,32 @@ impl Control {
         Arc::clone(&self.snapshot.read().unwrap_or_else(crate::broken))
     }
 
-    /// The generation of the configuration in use, without a lock: to be asked for each request.
+    /// The generation of the configuration in use. Takes no lock, so it can be read for each request.
     #[must_use]
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// Takes a request in.
+    /// Admits a request.
     ///
     /// # Errors
     ///
-    /// When it is no request: a number or a name is out of bounds.
+    /// When the request is invalid: a number or a name is out of bounds.
     pub fn admit(self: &Arc<Self>, request: Request) -> Result<Admission, RequestError> {
         self.admit_as(request, Way::UntilDropped)
     }
 
-    /// The same for a request that ends as soon as it may run: for a caller that only wants to be let
-    /// through.
+    /// The same for a request that ends as soon as it may run, for callers that only wait to be let through.
     ///
     /// # Errors
     ///
     /// As above.
-    pub fn admit_once(self: &Arc<Self>, request: Request) -> Result<Admission, RequestError> {
-        self.admit_as(request, Way::Once)
+    pub fn admit_once(
+        self: &Arc<Self>,
+        request: Request,
+        place: Option<PlaceHash>,
+    ) -> Result<Admission, RequestError> {
+        self.admit_as(request, Way::Once(place))
     }
 
     fn admit_as(self: &Arc<Self>, request: Request, way: Way) -> Result<Admission, RequestError> {
@@ -215,7 +238,7 @@ impl Control {
     fn submit(
         self: &Arc<Self>,
         mut state: MutexGuard<'_, EngineState>,
-        prepared: Prepared,
+        mut prepared: Prepared,
         way: Way,
         logs: bool,
     ) -> Admission {
@@ -224,10 +247,14 @@ impl Control {
             return Admission::Refused(id, Refusal::lasting(Reason::Ending));
         }
         let now = self.clock.now();
+        let place = way.place();
+        if let Some(returned) = place.and_then(|place| self.ledger.returned(now, place)) {
+            prepared.set_waited(returned.waited(now));
+        }
         let (id, outcome) =
             state.engine.submit(now, prepared, &|session, lock| self.locking.owns(session, lock));
         self.tell(|| Event::of_outcome(id, &outcome));
-        let once = matches!(way, Way::Once);
+        let once = matches!(way, Way::Once(_));
         if let Way::Kept(terms) = way
             && matches!(outcome, Outcome::Started | Outcome::Waiting)
         {
@@ -236,8 +263,8 @@ impl Control {
             self.note_granted(&mut state, id);
         }
         let waiting = (outcome == Outcome::Waiting).then(|| {
-            let (sender, receiver) = oneshot::channel();
-            state.waiters.insert(id, sender);
+            let (decided, receiver) = oneshot::channel();
+            state.waiters.insert(id, Caller { decided, place });
             receiver
         });
         let grant = state.engine.grant(id);
@@ -266,24 +293,34 @@ impl Control {
         self.state().engine.why(id)
     }
 
-    /// What would become of a request that was submitted now.
+    /// What would happen to a request that was submitted now.
     ///
     /// # Errors
     ///
-    /// When it is no request.
+    /// When the request is invalid.
     pub fn explain(&self, request: Request) -> Result<Explanation, RequestError> {
-        let prepared = prepare(&self.snapshot(), request)?;
+        let mut prepared = prepare(&self.snapshot(), request)?;
         let owns = |session: SessionId, lock: &str| self.locking.owns(session, lock);
-        Ok(self.call(|engine, now| engine.explain(now, &prepared, &owns)))
+        for _ in 0..RENEWALS_MAX {
+            // Matching may take long, so it is done without the lock.
+            let explained = self.call(|engine, now| {
+                engine.is_current(&prepared).then(|| engine.explain(now, &prepared, &owns))
+            });
+            if let Some(explanation) = explained {
+                return Ok(explanation.complete());
+            }
+            prepared.renew(&self.snapshot());
+        }
+        Ok(self.call(|engine, now| engine.explain(now, &prepared, &owns)).complete())
     }
 
-    /// What the HTTP door reports of itself.
+    /// What the HTTP door reports.
     #[must_use]
     pub const fn http(&self) -> &HttpPart {
         &self.http
     }
 
-    /// Waits until the HTTP door did what it could for the configuration in use, so that [`HttpPart::state`] shows it.
+    /// Waits until the HTTP door has applied the configuration in use, so that [`HttpPart::state`] shows it.
     /// Returns at once if no door is open; the caller bounds the wait.
     pub async fn until_http_done(&self) {
         let generation = self.snapshot().generation();
@@ -292,24 +329,24 @@ impl Control {
         }
     }
 
-    /// The daemon begins to end: what its doors have is finished first.
+    /// Announces the shutdown of the daemon: doors finish what they have first.
     pub fn begin_ending(&self) {
         self.ending.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the daemon begins to end.
+    /// Whether a shutdown was announced.
     #[must_use]
     pub fn is_ending(&self) -> bool {
         self.ending.load(Ordering::Relaxed)
     }
 
-    /// Whether the daemon ends, and doors must take nothing new.
+    /// Whether the daemon shuts down, and doors must accept nothing new.
     #[must_use]
     pub fn is_draining(&self) -> bool {
         self.draining.load(Ordering::Relaxed)
     }
 
-    /// The daemon ends: doors take nothing new. Returns when no request waits any more.
+    /// Begins the shutdown: doors accept nothing new. Returns when no request waits any more.
     pub async fn drain(&self) {
         // Under the lock, so that every request admitted before is seen to wait or to run.
         let state = self.state();
@@ -320,19 +357,28 @@ impl Control {
         }
     }
 
-    /// The daemon shuts down at once: it takes no request, and turns away all waiters.
+    /// Shuts down at once: refuses every new request, and all waiters.
     pub fn stop(&self) {
         let mut state = self.state();
         self.draining.store(true, Ordering::Relaxed);
         let now = self.clock.now();
-        for (id, sender) in std::mem::take(&mut state.waiters) {
+        for (id, Caller { decided, place }) in std::mem::take(&mut state.waiters) {
             let refusal = Refusal::lasting(Reason::Ending);
+            let waited = state.engine.age(now, id);
+            state
+                .left
+                .extend(place.zip(waited).map(|(place, waited)| LeftWaiter { place, waited }));
             state.engine.end(now, id);
             self.note_ended(&mut state, id, Cause::Ended);
-            // A caller that is gone has said so itself.
-            let _ = sender.send(Err(refusal));
+            // A caller that dropped its receiver has withdrawn its request itself.
+            let _ = decided.send(Err(refusal));
         }
         self.finish(state);
+    }
+
+    /// The requests with places that [`Control::stop`] refused.
+    pub(crate) fn take_left(&self) -> Vec<LeftWaiter> {
+        std::mem::take(&mut self.state().left)
     }
 
     /// Cancels a waiting request: its client is refused for this reason.
@@ -356,42 +402,43 @@ impl Control {
         if is_noted {
             self.ledger.write();
         }
-        // One that is gone just now does not need to know.
-        let _ = waiter.map(|waiter| waiter.send(Err(refusal)));
+        // A caller that has just left does not need the refusal.
+        let _ = waiter.map(|waiter| waiter.decided.send(Err(refusal)));
         Ok(())
     }
 
-    /// A session has ended: its waiters leave, and its permits are settled.
+    /// Ends a session: its waiters are removed, and its permits are settled.
     pub(crate) fn end_session(&self, session: SessionId) {
         self.call(|engine, now| engine.end_session(now, session));
     }
 
-    /// A session lost a lock: its waiters that require it are refused.
+    /// Refuses the waiters of a session that require a lock which the session lost.
     pub(crate) fn lock_lost(&self, session: SessionId, lock: &str) {
         self.call(|engine, now| engine.lock_lost(now, session, lock));
     }
 
-    /// Uses a new configuration.
+    /// Swaps in a new configuration.
     pub(crate) fn configure(&self, plan: &Plan) {
         let mut state = self.state();
         let old = state.engine.configure(self.clock.now(), plan);
         let new = state.engine.snapshot();
         let generation = new.generation();
-        // Under the engine's lock, because edits are followed in order.
+        // Under the engine's lock, because edits must be followed in order.
         self.http.rename(&new);
         self.note_renamed(&state, &old, &new);
         *self.snapshot.write().unwrap_or_else(crate::broken) = new;
-        // Behind it: who sees the number finds the configuration.
+        // Stored last, so that a reader of the generation finds its configuration.
         self.generation.store(generation, Ordering::Release);
         self.finish(state);
-        // Two edits may come here in either order; what is in use is read anew, under the channel's lock.
+        // Two edits may reach this line in either order, so the configuration in use is read again, under the
+        // channel's lock.
         self.followed.send_modify(|followed| *followed = self.snapshot());
         self.http.configure(&self.snapshot());
-        // It may be large, and is dropped only when the lock is free.
+        // It may be large, so it is dropped after the lock is released.
         drop(old);
     }
 
-    /// A request has ended, whether it waited or ran.
+    /// Ends a request, whether it waited or ran.
     fn end(&self, id: RequestId, cause: Cause) {
         let mut state = self.state();
         let ended = state.engine.end(self.clock.now(), id);
@@ -406,7 +453,7 @@ impl Control {
         }
     }
 
-    /// Hears of every request that comes and goes from now on.
+    /// Subscribes to the events of all requests from now on.
     #[must_use]
     pub fn listen(&self) -> broadcast::Receiver<Event> {
         self.events.subscribe()
@@ -432,7 +479,7 @@ impl Control {
         value
     }
 
-    /// Lets the lock go; then tells whom it concerns, and has the engine called when it asks for it.
+    /// Releases the lock, then sends the decisions and arms the timer.
     fn finish(&self, mut state: MutexGuard<'_, EngineState>) {
         let Effects { told, matches, is_noted } = self.take_effects(&mut state);
         let next = state.engine.poll_timeout();
@@ -443,7 +490,7 @@ impl Control {
             self.drained.notify_one();
         }
         for (sender, decided) in told {
-            // A caller that is gone has said so itself, or is about to.
+            // A caller that dropped its receiver has withdrawn its request, or is about to.
             let _ = decided.map(|decided| sender.send(decided));
         }
         for (id, rule) in matches {
@@ -458,7 +505,7 @@ impl Control {
         }
     }
 
-    /// What the last call has to tell: to waiters, and of rules that log.
+    /// Takes the effects of the last call: decisions for waiters, and matches of rules that log.
     fn take_effects(&self, state: &mut EngineState) -> Effects {
         let mut effects = Effects::default();
         while let Some(effect) = state.engine.poll_effect() {
@@ -483,13 +530,13 @@ impl Control {
                     continue;
                 }
             };
-            effects.told.extend(state.waiters.remove(&id).map(|sender| (sender, decided)));
+            effects.told.extend(state.waiters.remove(&id).map(|waiter| (waiter.decided, decided)));
         }
         effects
     }
 
-    /// The engine, locked. It is held for a fraction of a microsecond, which is far less than putting
-    /// a thread to sleep and waking it takes: so a short while is spent asking again first.
+    /// Locks the engine. The lock is held for a fraction of a microsecond, far less than it takes to put a
+    /// thread to sleep and wake it, so the thread spins briefly first.
     fn state(&self) -> MutexGuard<'_, EngineState> {
         let spins = if cfg!(feature = "simulated") { 0 } else { SPINS_MAX };
         for round in 0..spins {

@@ -1,6 +1,6 @@
-//! The numbers of requests: reserved on disk in advance, so that none is used again after a restart.
+//! The numbers of requests: reserved on disk in advance, so that none is reused after a restart.
 //!
-//! If the disk takes no reservation, requests go on with numbers that are not reserved. A permit that outlives the
+//! If a reservation cannot be written, requests get numbers that are not reserved. A permit that outlives the
 //! daemon is named by its number, so the record that holds its row reserves the number as well (`kept/mod.rs`).
 
 use super::Control;
@@ -36,8 +36,7 @@ pub(super) struct Numbers {
 }
 
 impl Control {
-    /// Goes on numbering behind what an earlier run reserved. Must not be called from a task of the
-    /// runtime.
+    /// Continues numbering after what an earlier run reserved. Must not be called from a task of the runtime.
     pub(crate) fn number_on(&self, own: &Arc<Hosted>) -> Result<(), Error> {
         let used = own.own_integer(own::DAEMON_TABLE, "requests_reserved")?.unwrap_or(0).max(1);
         self.state().engine.number_from(RequestId(used));
@@ -50,7 +49,7 @@ impl Control {
         Ok(())
     }
 
-    /// Service ends: the next run goes on with the next number.
+    /// Called at shutdown: the next run continues with the next number.
     pub(crate) fn number_no_more(&self) {
         let next = self.state().engine.next_number();
         if let Some(own) = self.numbers.own.get() {
@@ -60,29 +59,29 @@ impl Control {
         }
     }
 
-    /// What must be reserved in the record of a permit with this number: nothing if that is on disk.
+    /// The bound to reserve in the record of a permit with this number; `None` if the number is reserved on
+    /// disk already.
     pub(crate) fn numbers_to_reserve(&self, last: RequestId) -> Option<u64> {
         let Numbers { until, synced, .. } = &self.numbers;
         if last.0 < synced.load(Ordering::Relaxed) {
             return None;
         }
-        // The service ended, and the next run goes on behind the last number.
+        // The service has ended, and the next run continues after the last number.
         let is_over = until.load(Ordering::Relaxed) == u64::MAX;
         let more = if is_over { last.0 + 1 } else { last.0 + 1 + RESERVE_MIN };
         let until = until.fetch_max(more, Ordering::Relaxed);
         Some(if is_over { more } else { more.max(until) })
     }
 
-    /// Numbers below this are reserved on disk.
+    /// Notes that numbers below `until` are reserved on disk.
     pub(crate) fn numbers_reserved(&self, until: u64) {
         self.numbers.synced.fetch_max(until, Ordering::Relaxed);
     }
 }
 
 impl Numbers {
-    /// Reserves more numbers before `next` comes near the last one reserved. A number that is used
-    /// before its reservation is on disk could be used again after a crash; half the range lies
-    /// between.
+    /// Reserves more numbers before `next` gets near the last one reserved. A number that is used before its
+    /// reservation is on disk could be used again after a crash, so half a range lies between.
     pub fn reserve_before(&self, next: RequestId, clock: Clock) {
         let until = self.until.load(Ordering::Relaxed);
         let step = self.step.load(Ordering::Relaxed);
@@ -97,7 +96,7 @@ impl Numbers {
         }
     }
 
-    /// Leaves a reservation to be written; whether no other thread has done so.
+    /// Queues a reservation to be written. Returns whether this thread did it, and no other.
     fn reserve(&self, own: &Arc<Hosted>, until: u64, more: u64, clock: Clock) -> bool {
         let order = Ordering::Relaxed;
         if self.until.compare_exchange(until, more, order, order).is_err() {
@@ -109,7 +108,7 @@ impl Numbers {
             Ok(()) => drop(synced.fetch_max(more, Ordering::Relaxed)),
             Err(error) => {
                 tracing::error!(%error, "cannot reserve request numbers");
-                // A request after that time tries again.
+                // A request after that time retries.
                 retry_at.store(clock.now().plus(RETRY).0, Ordering::Relaxed);
                 reserved.fetch_min(until, Ordering::Relaxed);
             }

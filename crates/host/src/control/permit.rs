@@ -14,41 +14,41 @@ use std::sync::{Arc, MutexGuard};
 use std::task::{Context, Poll};
 use tokio::sync::oneshot;
 
-/// What became of a request at once.
+/// The first outcome of a request.
 #[derive(Debug)]
 pub enum Admission {
     /// It runs.
     Started(Permit),
     /// It waits.
     Waiting(Waiting),
-    /// It was turned away.
+    /// It was refused.
     Refused(RequestId, Refusal),
 }
 
-/// That a request runs. Dropping it settles the request.
+/// Proof that a request runs. Dropping it settles the request.
 #[derive(Debug)]
 pub struct Permit {
     id: RequestId,
     grant: Grant,
-    /// None if it was settled as soon as it could run.
+    /// `None` if the request was settled as soon as it could run.
     held: Option<Admitted>,
-    /// Whether its frontend logged values when it came.
+    /// Whether its frontend logged values when the request arrived.
     logs: bool,
 }
 
-/// What becomes of a request that could not reach its server.
+/// The outcome for a request that could not reach its server.
 #[derive(Debug)]
 pub enum Reroute {
-    /// It goes to the one that its permit names now.
+    /// It is sent to the server that its permit names now.
     Server,
-    /// It waits for one.
+    /// It waits for a server.
     Waiting(Waiting),
-    /// There is no other: it keeps the one it has.
+    /// There is no other server: it keeps the one it has.
     Nowhere,
 }
 
-/// That a request waits: a future of its permit. Dropping it leaves the queue; if it was granted by then
-/// and the caller does not know, nothing is spent either.
+/// A waiting request: a future of its permit. Dropping it leaves the queue. If the request was granted by then
+/// without the caller's knowledge, nothing is spent either.
 #[derive(Debug)]
 pub struct Waiting {
     held: Option<Admitted>,
@@ -57,13 +57,13 @@ pub struct Waiting {
     receiver: oneshot::Receiver<Decided>,
 }
 
-/// A request that is given back when this is dropped.
+/// A request that is released when this is dropped.
 struct Admitted {
     control: Arc<Control>,
     id: RequestId,
-    /// Whether a caller has its permit. Until then nothing can have been done with it.
+    /// Whether a caller has received its permit. Until then no work can have been done with it.
     has_permit: bool,
-    /// Why it ends. Unless its client asked for that, its row stays if the daemon shuts down.
+    /// Why it ends. Unless its client asked for the end, its row stays if the daemon shuts down.
     cause: Cause,
 }
 
@@ -82,7 +82,7 @@ impl Drop for Admitted {
     }
 }
 
-/// How requests end that nothing was done for.
+/// How requests end for which no work was done.
 impl Control {
     fn withdraw(&self, id: RequestId) {
         let mut state = self.state();
@@ -92,8 +92,8 @@ impl Control {
         self.forget(state, id);
     }
 
-    /// The client left before it had a permit: the request leaves its queue, or is withdrawn if it
-    /// was granted in that moment. Nothing is spent either way.
+    /// Ends a request whose client left before it received a permit. The request leaves its queue, or is
+    /// withdrawn if it was granted in that moment. Nothing is spent either way.
     fn leave(&self, id: RequestId) {
         let mut state = self.state();
         let now = self.clock.now();
@@ -105,7 +105,7 @@ impl Control {
         self.forget(state, id);
     }
 
-    /// A request left that nothing was done for.
+    /// Forgets a request for which no work was done.
     fn forget(&self, mut state: MutexGuard<'_, EngineState>, id: RequestId) {
         let is_noted = self.note_ended(&mut state, id, Cause::Asked);
         self.finish(state);
@@ -122,7 +122,7 @@ impl Permit {
         Self { id, grant, held: Some(held), logs }
     }
 
-    /// One whose request has ended already.
+    /// A permit whose request has ended already.
     pub(super) const fn over(id: RequestId, grant: Grant) -> Self {
         Self { id, grant, held: None, logs: false }
     }
@@ -133,21 +133,22 @@ impl Permit {
         self.id
     }
 
-    /// What it was given.
+    /// The grant of the request.
     #[must_use]
     pub const fn grant(&self) -> &Grant {
         &self.grant
     }
 
-    /// The server it goes to and where that is, if its frontend is configured. The request is counted there, so it may
-    /// connect to no other address.
+    /// The server that the request is sent to and its address, if its frontend is configured. The request is
+    /// counted there, so it may connect to no other address.
     #[must_use]
     pub fn site(&self) -> Option<&Arc<Site>> {
         self.grant.site.as_ref()
     }
 
-    /// Its server could not be reached: another one that was not tried before. If none of these has room
-    /// it waits for one, with its rank; then this permit has ended, and there may be another.
+    /// Called when its server could not be reached: chooses a server that was not tried before. If none of
+    /// these has room, the request waits for one, with its rank. Then this permit has ended, and a new one may
+    /// follow.
     pub fn reroute(&mut self) -> Reroute {
         let Some(held) = &mut self.held else { return Reroute::Nowhere };
         let control = Arc::clone(&held.control);
@@ -166,43 +167,42 @@ impl Permit {
     }
 
     /// Settles the request because its holder asked for that. The row is deleted even while the daemon shuts
-    /// down; a permit that is only dropped then stays for the next run.
+    /// down; a permit that is only dropped then is kept for the next run.
     pub fn settle(mut self) {
         if let Some(held) = &mut self.held {
             held.cause = Cause::Asked;
         }
     }
 
-    /// The client left, and nothing was done: what was spent is given back with all the rest.
+    /// Withdraws a request whose client left before any work was done: what it spent is refunded.
     pub fn withdraw(self) {
         if let Some(held) = &self.held {
             held.control.withdraw(self.id);
         }
     }
 
-    /// Whether it holds one of so many that may be held at one time: of a checkpoint, a server or a pool.
+    /// Whether it counts towards a concurrency limit of a checkpoint, a server or a pool.
     #[must_use]
     pub fn is_limited(&self) -> bool {
         self.held.as_ref().is_some_and(|held| held.control.is_limited(self.id))
     }
 
-    /// The values that its frontend logs, by name, with counters as they are now; one that fails has
-    /// none.
+    /// The values that its frontend logs, by name, with counters as they are now. A value that fails is `None`.
     #[must_use]
     pub fn values(&self) -> Vec<(Box<str>, Option<String>)> {
         match &self.held {
-            // Where nothing is logged the engine need not be asked.
+            // If nothing is logged, the engine is not called.
             Some(held) if self.logs => held.control.values_of(self.id),
             _ => vec![],
         }
     }
 
-    /// The names of the checkpoints where it slept, and of its pool (as `pool NAME`) if it stood in
-    /// line there, each with the time.
+    /// The names of the checkpoints where it waited, and of its pool (as `pool NAME`) if it waited there, each
+    /// with the time.
     #[must_use]
     pub fn slept(&self) -> Vec<(Box<str>, Span)> {
         match &self.held {
-            // A request that began at once waited nowhere, and the engine need not be asked.
+            // A request that began at once waited nowhere, so the engine is not called.
             Some(held) if self.grant.since > self.grant.arrival => held.control.slept(self.id),
             _ => vec![],
         }
@@ -229,7 +229,7 @@ impl Waiting {
 }
 
 impl Future for Waiting {
-    /// The permit, or why it was turned away; none if its session ended.
+    /// The permit, or why the request was refused; `None` if its session ended.
     type Output = Option<Result<Permit, Refusal>>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {

@@ -19,20 +19,20 @@ use paceline_types::{Claim, RequestId, Role, Uuid};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// Claims that an edit may give the holders of permits, beyond what they have: each takes some 140 bytes of memory
-/// and as many of the record of the edit.
+/// Claims that an edit may add to what the holders of permits have. Each takes some 140 bytes of memory, and as
+/// many in the record of the edit.
 const CLAIMS_ADDED_MAX: usize = 1_000_000;
 
-/// What is to be done when a commit is published.
+/// An action to run when a commit is published.
 pub(crate) type Consequence = Box<dyn FnOnce() + Send>;
 
-/// A graph of resources and the one that an edit makes of it.
+/// A graph of resources, and the graph after an edit.
 pub(crate) type Graphs = (Arc<Graph>, Arc<Graph>);
 
-/// What a transaction leads to.
+/// The result of planning a transaction.
 #[derive(Default)]
 pub(crate) struct Planned {
-    /// What is to be done when it is published.
+    /// The action to run when it is published.
     pub(crate) consequence: Option<Consequence>,
     /// The resources before and after it, if it changes them.
     pub(crate) graphs: Option<Graphs>,
@@ -53,22 +53,22 @@ pub(crate) struct Planner {
 
 struct Plans {
     model: Model,
-    /// The configuration behind the last plan, whether it is in use yet or not.
+    /// The configuration of the last plan, whether or not it is in use yet.
     planned: Arc<Snapshot>,
     /// The graphs of the plans that the engine may not use yet, from one that it has used to the last.
     graphs: Vec<Arc<Graph>>,
-    /// What is doubtful about it.
+    /// The warnings about that configuration.
     warnings: Vec<String>,
 }
 
-/// An error of the model in the words of the database.
+/// Converts an error of the model to a constraint violation of the database.
 pub(crate) fn constraint(error: ModelError) -> Error {
     let details = error.to_string();
     let ModelError { table, row, column, message } = error;
     Error::violation(Violation { table, row, column, message }, details)
 }
 
-/// Logs what is doubtful about a plan and was not before, and gives all of it.
+/// Logs the warnings of a plan that are new, and returns all of them.
 fn warn(plan: &Plan, before: &[String]) -> Vec<String> {
     let new = plan.warnings().iter().filter(|warning| !before.contains(warning));
     new.for_each(|warning| tracing::warn!("{warning}"));
@@ -76,11 +76,11 @@ fn warn(plan: &Plan, before: &[String]) -> Vec<String> {
 }
 
 impl Planner {
-    /// A planner that begins with what `store` says, which the engine uses at once.
+    /// Creates a planner from the content of `store`, which the engine uses at once.
     ///
     /// # Errors
     ///
-    /// When that cannot work; the error says where.
+    /// When the content is not a valid configuration; the error says where.
     pub fn begin(
         (control, access, audit): (Arc<Control>, Arc<Access>, Arc<Audit>),
         mut model: Model,
@@ -95,13 +95,13 @@ impl Planner {
         Ok(Self { control, access, audit, state })
     }
 
-    /// The least role that may make these changes, and the change that needs it.
+    /// The least role that may make these changes, and the change that requires it.
     pub fn least_role(&self, changes: &Changes) -> (Role, String) {
         self.state().model.least_role(changes)
     }
 
-    /// A refusal of these changes, with the row that needs more than the role that was given, and the file that it
-    /// names if that is why.
+    /// The refusal of these changes. It names the row that requires a higher role, and the file that the row
+    /// names if that is the reason.
     pub fn refusal(&self, changes: &Changes, refused: Error) -> Error {
         let state = self.state();
         let named = state.model.named_file(changes);
@@ -112,12 +112,12 @@ impl Planner {
         Error { violation, ..refused }
     }
 
-    /// Plans what a transaction of `who` changed; nothing if that is nothing to the engine and gives
-    /// nobody a role.
+    /// Plans the changes of a transaction by `who`. There is no consequence if the changes neither concern the
+    /// engine nor give a role.
     ///
     /// # Errors
     ///
-    /// When what the database says now cannot work: the changes must be undone.
+    /// When the changed database is not a valid configuration: the changes must be undone.
     pub fn plan(
         &self,
         database: &Database,
@@ -165,16 +165,16 @@ impl Planner {
         Ok(Planned { consequence: Some(consequence), graphs, renamed })
     }
 
-    /// The rows of permits that an edit of the resources changes, to be put in the record of the edit.
+    /// The rows of permits that an edit of the resources changes, to be added to the record of the edit.
     pub fn follow(&self, store: &Store, graphs: &Graphs) -> Vec<Put> {
         let Plans { model, graphs: known, .. } = &mut *self.state();
         let puts = followed(model, store, graphs);
-        // Only now: what is claimed may be a row that has just gone.
+        // Last, because a permit may claim a row that has just been deleted.
         model.forget_gone(store, |id| known.iter().any(|graph| graph.name(id).is_some()));
         puts
     }
 
-    /// The rows of permits that checkpoints count which an edit renames, to be put in the record of the edit.
+    /// The rows of permits that name checkpoints which an edit renames, to be added to the record of the edit.
     pub fn rename(&self, store: &Store, renamed: &Renamed) -> Vec<Put> {
         if renamed.is_empty() {
             vec![]
@@ -183,8 +183,8 @@ impl Planner {
         }
     }
 
-    /// The rows of permits as the engine holds them now, with what they claim in the graph planned last;
-    /// none for those that it does not hold.
+    /// The rows of permits as the engine holds them now, with what they claim in the graph planned last; `None`
+    /// for a permit that it does not hold.
     pub fn kept_permits(
         &self,
         control: &Control,
@@ -219,13 +219,13 @@ impl Planner {
         resources.chain(names).collect()
     }
 
-    /// What it takes to find out whether an edit would work, without this planner.
+    /// A copy of the plan, to check whether an edit would work without changing this planner.
     pub fn trial(&self) -> Trial {
         let Plans { model, planned, .. } = &*self.state();
         Trial { model: model.clone(), planned: Arc::clone(planned) }
     }
 
-    /// What is doubtful about the configuration planned last.
+    /// The warnings about the configuration planned last.
     pub fn warnings(&self) -> Vec<String> {
         self.state().warnings.clone()
     }
@@ -235,7 +235,7 @@ impl Planner {
         self.state().model.has_figures(table)
     }
 
-    /// How many threads the HTTP door has, if a row says it. What cannot be read was never written.
+    /// How many threads the HTTP door has, if a row says so. An unreadable value was never accepted.
     pub fn http_threads(&self, store: &Store) -> Option<u32> {
         self.state().model.http_threads(store).ok().flatten()
     }
@@ -250,12 +250,12 @@ impl Planner {
         self.control.figures()
     }
 
-    /// The rows that do not show these figures, with those that they should show.
+    /// The rows that do not show these figures, with the figures that they should show.
     pub fn figures(&self, figures: &Figures, store: &Store) -> Vec<Put> {
         self.state().model.figures(figures, store)
     }
 
-    /// Transactions were undone because they could not be written: the engine never heard of them.
+    /// Forgets transactions that were undone because they could not be written. The engine never used them.
     pub fn undone(&self) {
         let mut state = self.state();
         state.planned = self.control.snapshot();
@@ -274,7 +274,7 @@ pub(crate) struct Trial {
 }
 
 impl Trial {
-    /// Whether what the database says after these changes can work.
+    /// Checks whether the database is a valid configuration after these changes.
     ///
     /// # Errors
     ///
@@ -290,7 +290,7 @@ impl Trial {
     }
 }
 
-/// That an edit does not give the holders of permits more claims than there is room for (D1). To delete a
+/// Checks that an edit does not give the holders of permits more claims than there is room for (D1). Deleting a
 /// resource that is held gives each of its holders a claim for each of its children.
 pub(crate) fn check_growth(model: &Model, store: &Store, (old, new): &Graphs) -> Result<(), Error> {
     let schema = model.schema();
@@ -319,7 +319,7 @@ pub(crate) fn check_growth(model: &Model, store: &Store, (old, new): &Graphs) ->
     Ok(())
 }
 
-/// Forgets the graphs before the one that the engine uses.
+/// Drops the graphs before the one that the engine uses.
 fn forget_used(graphs: &mut Vec<Arc<Graph>>, used: &Arc<Graph>) {
     if let Some(place) = graphs.iter().position(|graph| Arc::ptr_eq(graph, used)) {
         graphs.drain(..place);

@@ -1,6 +1,7 @@
-//! What the HTTP door asks of the engine: whether servers are up, other servers for a request, where it waited.
+//! What the HTTP door asks of the engine: whether servers are up, other servers for a request, and where a
+//! request waited.
 
-use super::{Control, Decided, Event};
+use super::{Caller, Control, Decided, Event};
 use paceline_engine::{Grant, Quota, Rerouted, Snapshot};
 use paceline_routing::{Address, ServerFigures};
 use paceline_types::{
@@ -9,25 +10,25 @@ use paceline_types::{
 use std::sync::Arc;
 use tokio::sync::{oneshot, watch};
 
-/// What became of a request that could not reach its server.
+/// The outcome for a request that could not reach its server.
 pub(super) enum Moved {
-    /// It runs on, with another server.
+    /// It continues with another server.
     Granted(Grant),
-    /// It waits for one.
+    /// It waits for a server.
     Back(oneshot::Receiver<Decided>),
-    /// It keeps the one it has.
+    /// It keeps the server it has.
     Nowhere,
 }
 
 impl Control {
-    /// Hears of every configuration from now on; the one in use can be read at once.
+    /// Subscribes to every configuration from now on; the one in use can be read at once.
     #[must_use]
     pub fn follow(&self) -> watch::Receiver<Arc<Snapshot>> {
         self.followed.subscribe()
     }
 
-    /// The server at this address came up or went down. Whether it is still there: a server that an edit has deleted
-    /// or moved to another address is left alone.
+    /// Reports that the server at this address is up or down. Returns whether the server still exists: a server
+    /// that an edit has deleted or moved to another address is not changed.
     pub fn set_up(&self, server: ServerId, address: &Address, up: bool) -> bool {
         self.call(|engine, now| {
             let is_there = engine.fleet().site(server).is_some_and(|site| site.address == *address);
@@ -44,7 +45,7 @@ impl Control {
         self.state().engine.fleet().servers().collect()
     }
 
-    /// The limit of the checkpoint that turned a request away, as it is now.
+    /// The limit of the checkpoint that refused a request, as it is now.
     #[must_use]
     pub fn quota(&self, refusal: &Refusal) -> Option<Quota> {
         match refusal.reason.place()? {
@@ -73,24 +74,24 @@ impl Control {
         state.engine.values(frontend, &request.attributes, priority)
     }
 
-    /// The values that its frontend logs with a request of these attributes that has no permit, by name, with counters as
-    /// they are now.
+    /// The values that the frontend logs with a request of these attributes that has no permit, by name, with
+    /// counters as they are now.
     #[must_use]
     pub fn values(&self, attributes: &Attributes) -> Vec<(Box<str>, Option<String>)> {
         let frontend = attributes.known(Known::Frontend);
         self.state().engine.values(frontend, attributes, Priority::START)
     }
 
-    /// Another server for a request that could not reach its own. Where the request has to wait for one, its caller is
-    /// told what becomes of it as if it had just come.
+    /// Finds another server for a request that could not reach its own. If the request has to wait for one, its
+    /// caller receives the decision as if the request had just arrived.
     pub(super) fn reroute(&self, id: RequestId) -> Moved {
         let mut state = self.state();
         let moved = match state.engine.reroute(self.clock.now(), id) {
             Rerouted::Server(_) => state.engine.grant(id).map_or(Moved::Nowhere, Moved::Granted),
             Rerouted::Back => {
                 self.tell(|| Event::Waiting { id });
-                let (sender, receiver) = oneshot::channel();
-                state.waiters.insert(id, sender);
+                let (decided, receiver) = oneshot::channel();
+                state.waiters.insert(id, Caller { decided, place: None });
                 Moved::Back(receiver)
             }
             Rerouted::Nowhere => Moved::Nowhere,
@@ -103,7 +104,7 @@ impl Control {
         self.state().engine.is_limited(id)
     }
 
-    /// The names of where a request slept, and how long.
+    /// The names of the places where a request waited, and how long.
     pub(super) fn slept(&self, id: RequestId) -> Vec<(Box<str>, Span)> {
         let state = self.state();
         let engine = &state.engine;

@@ -43,7 +43,7 @@ fn a_permit_that_is_dropped_goes_to_the_next_in_line() {
     assert!(matches!(control.admit(request()).unwrap(), Admission::Started(_)));
 }
 
-/// Its client is refused with the operator's reason, and the next in line does not wait for it.
+/// The client is refused with the operator's reason, and the next in line does not wait for the request.
 #[test]
 fn a_request_that_waits_can_be_cancelled() {
     let control = control(Limit::Concurrency(1));
@@ -74,7 +74,7 @@ fn the_timer_wakes_whoever_may_pass() {
     assert!(permit.is_ok());
 }
 
-/// Its grant has come, and whoever waited left before hearing of it: the next one goes at once.
+/// The request was granted, but its caller left before it received the grant: the next request starts at once.
 #[test]
 fn a_grant_that_nobody_heard_of_spends_nothing() {
     let control = control(Limit::Rate { count: 1, per: Span::from_secs(1), burst: 1 });
@@ -99,7 +99,7 @@ fn a_wait_that_is_too_long_is_refused_at_once() {
     assert!(refusal.retry_at.is_some());
 }
 
-/// P1 with threads: never more than the limit at once, and everybody gets through.
+/// P1 with threads: never more than the limit at once, and every request is granted.
 #[test]
 fn many_threads_share_one_limit_p1() {
     use std::sync::atomic::{AtomicU32, Ordering};
@@ -129,7 +129,7 @@ fn many_threads_share_one_limit_p1() {
     assert_eq!(done.load(Ordering::SeqCst), 8 * 200);
 }
 
-/// A waiter that is dropped leaves nothing behind, also when more is due than one call moves.
+/// A waiter that is dropped leaves nothing behind, even when more requests are due than one call moves.
 #[test]
 fn who_leaves_in_the_middle_of_a_crowd_holds_nothing() {
     let control = control(Limit::Concurrency(0));
@@ -244,7 +244,7 @@ fn a_permit_has_a_server_and_can_change_it() {
     assert_eq!(held(&control), [(false, 0), (true, 0)]);
 }
 
-/// Another frontend logs values, this one does not: the engine's lock is left alone.
+/// Another frontend logs values and this one does not, so the engine's lock is not taken.
 #[test]
 fn values_are_asked_for_only_where_the_frontend_logs_some() {
     let control = Control::for_tests();

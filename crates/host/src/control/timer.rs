@@ -11,12 +11,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// When the engine is to be called.
+/// When the engine is to be called next.
 #[derive(Debug, Default)]
 pub(super) struct Timer {
     armed: Mutex<Armed>,
     changed: Condvar,
-    /// The same for the task.
+    /// Notifies the task, as `changed` notifies the thread.
     rearmed: Notify,
 }
 
@@ -27,7 +27,7 @@ struct Armed {
 }
 
 impl Timer {
-    /// Has the engine called at `at`, or earlier if that was asked for already.
+    /// Schedules a call of the engine at `at`, unless an earlier one is scheduled.
     pub fn arm(&self, at: Time) {
         let mut armed = self.armed();
         if armed.at.is_none_or(|armed| at < armed) {
@@ -38,7 +38,7 @@ impl Timer {
         }
     }
 
-    /// Sleeps until the engine is to be called; false when it is gone.
+    /// Sleeps until the engine is to be called; false when the engine was dropped.
     fn sleep(&self, clock: Clock) -> bool {
         let mut armed = self.armed();
         while !armed.closed {
@@ -77,7 +77,7 @@ impl Drop for Control {
 }
 
 impl Control {
-    /// Begins to call the engine when it asks for it.
+    /// Starts calling the engine whenever it asks for that.
     pub(crate) fn run_timer(self: &Arc<Self>, tasks: &Tasks) {
         if !self.clock.is_made() {
             return spawn(self);

@@ -1,9 +1,9 @@
-//! Who asks for a transaction, and where the answer goes.
+//! Who asks for a transaction, and where the answer is sent.
 //!
-//! A client of the OVSDB door receives the answer in its outbox, under the id of its request. A caller in the process
-//! receives it from a future. Promises that a caller, like a client, learns nothing of rows before they are written: an
-//! answer that is still being read takes its place in the queue at once, and leaves when it has passed the queue and is
-//! complete, whichever comes last.
+//! A client of the OVSDB door receives the answer in its outbox, under the id of its request. A caller in the
+//! process receives it from a future. Promises that a caller, like a client, sees no row before the row is
+//! written: an answer that is still being read takes its place in the queue at once, and leaves when it has
+//! passed the queue and is complete, whichever is last.
 
 use super::lane::Whose;
 use super::{Author, Hosted, aside};
@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::task::Waker;
 use tokio::sync::oneshot;
 
-/// What a transaction of a caller led to.
+/// The results of a caller's transaction.
 type Results = Result<Vec<OpResult>, Error>;
 
 /// Who asks for a transaction.
@@ -37,7 +37,7 @@ pub(super) struct Caller {
 
 #[derive(Default)]
 struct Pending {
-    /// None when the answer was sent.
+    /// `None` when the answer was sent.
     sender: Option<oneshot::Sender<Results>>,
     /// The place of an answer that has passed the queue and is still being read.
     read: Option<Arc<Later>>,
@@ -62,9 +62,10 @@ impl<'a> Who<'a> {
 }
 
 impl Hosted {
-    /// Runs a transaction as `author`, before this returns. The future is ready when the answer may be known: when what
-    /// the transaction has changed and seen is written, and on disk if it is durable. A transaction that fails changes
-    /// nothing, and a `wait` in it that does not hold fails it. What it changed stays also if the future is dropped.
+    /// Runs a transaction as `author`, before this returns. The future is ready when the answer may be known:
+    /// when what the transaction has changed and read is written, and on disk if it is durable. A transaction
+    /// that fails changes nothing, and a `wait` in it that does not hold fails it. Its changes stay even if the
+    /// future is dropped.
     ///
     /// Long work is done where it keeps no task of the runtime waiting.
     pub fn transact_as(
@@ -130,7 +131,7 @@ impl Asker {
         self.session().map_or_else(Weak::new, Arc::downgrade)
     }
 
-    /// Whose turn a long read takes. All callers in the process share one.
+    /// The lane turn that a long read takes. All callers in the process share one.
     pub(super) fn whose(&self) -> Whose {
         match self {
             Self::Client { session, .. } => Whose::of(session),
@@ -154,7 +155,7 @@ impl Asker {
         }
     }
 
-    /// Counts them no longer.
+    /// Stops counting `bytes`.
     pub(super) fn discharge(&self, bytes: usize) {
         if let Self::Client { session, .. } = self {
             session.discharge(bytes);
@@ -212,7 +213,7 @@ impl Caller {
         let mut pending = crate::sync::lock(&self.pending);
         match &pending.read {
             Some(read) if Arc::ptr_eq(read, later) => pending.send(reply),
-            // It has not passed the queue yet, or was read again because what it showed was undone.
+            // The answer has not passed the queue yet, or was read again because what it showed was undone.
             _ => later.set(reply),
         }
     }
@@ -225,7 +226,7 @@ impl Pending {
             Reply::Failed(error) => Err(error),
             _ => return,
         };
-        // A caller that is gone need not know.
+        // A caller that dropped the future needs no answer.
         let _ = self.sender.take().map(|sender| sender.send(results));
     }
 }

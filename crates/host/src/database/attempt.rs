@@ -1,8 +1,9 @@
 //! One try of a transaction against the head.
 //!
-//! Promises that a long transaction runs on a thread that no task of the runtime needs. The tasks that wait for the head
-//! meanwhile block no such thread either (`Hosted::head`). The length is estimated from the operations. An estimate may be
-//! too low, so a transaction that takes more steps than estimated is undone and runs again on such a thread.
+//! Promises that a long transaction runs on a thread that no task of the runtime needs. The tasks that wait for
+//! the head meanwhile block no such thread either (`Hosted::head`). The length is estimated from the
+//! operations. An estimate may be too low, so a transaction that takes more steps than estimated is undone and
+//! runs again on such a thread.
 
 use super::allowed::Unkept;
 use super::queue::{Answer, Commit};
@@ -13,14 +14,14 @@ use paceline_tables::{Context, Done, Estimate, OpResult, Outcome, Work, tag};
 use paceline_types::limits::{CHANGE_STEPS_MAX, READ_AT_ONCE_STEPS_MAX, WAITS_STEPS_MAX};
 use std::sync::Arc;
 
-/// Whether a transaction came to the limit of what it may take.
+/// Whether a transaction reached its limit of steps.
 fn is_exhausted(outcome: &Outcome) -> bool {
     let Outcome::Done(Done { results, .. }) = outcome else { return false };
     results.iter().any(|result| matches!(result, OpResult::Error(e) if e.tag == tag::RESOURCES))
 }
 
 impl Hosted {
-    /// Tries `request` against the head. Answers the parked transactions to be tried again.
+    /// Tries `request` against the head. Returns the parked transactions to be tried again.
     pub(super) fn attempt(
         self: &Arc<Self>,
         head: &mut Head,
@@ -31,7 +32,7 @@ impl Hosted {
         let most = match estimate {
             Estimate { only_reads: true, .. } => READ_AT_ONCE_STEPS_MAX,
             Estimate { may_wait: true, .. } => WAITS_STEPS_MAX,
-            // A change by this client is refused in any case, so it must not keep others waiting.
+            // A change by this client is refused in any case, so it must not delay others.
             _ if request.asker.who().role < Some(CHANGES_NEED) => READ_AT_ONCE_STEPS_MAX,
             _ => CHANGE_STEPS_MAX,
         };
@@ -53,7 +54,7 @@ impl Hosted {
         })
     }
 
-    /// Runs the operations of `request` if they take at most so many steps. Answers how many they took, too.
+    /// Runs the operations of `request` for at most `most` steps. Returns the outcome and the steps taken.
     fn execute_for(&self, head: &mut Head, request: &Request, most: u64) -> (Outcome, u64) {
         let (who, session) = (request.asker.who(), request.asker.session());
         let owns = |name: &str| session.is_some_and(|one| self.locking.owns(one.id, name));
@@ -81,7 +82,7 @@ impl Hosted {
         (outcome, work.spent())
     }
 
-    /// Does what the outcome of `request` asks for: answers it, parks it, or leaves its changes for the committer. Answers
+    /// Handles the outcome of `request`: answers it, parks it, or leaves its changes for the committer. Returns
     /// the parked transactions to be tried again.
     fn conclude(
         self: &Arc<Self>,
@@ -101,7 +102,7 @@ impl Hosted {
         head.pin_large(&request, &mut done.results);
         let mut answer = Answer { to: request.asker.clone(), reply: Reply::Results(done.results) };
         let Some(changes) = done.changes else {
-            // A file that is broken cannot be synced, and an error is the answer at once.
+            // A broken file cannot be synced, so the answer is an error at once.
             if let Some(error) = head.broken.clone().filter(|_| done.durable) {
                 answer.add_error(error);
                 head.answer(answer, false, None);

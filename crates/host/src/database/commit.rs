@@ -26,19 +26,22 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Waker;
 
-/// The most that is written without moving to a thread that may block.
+/// The largest write that is made without moving to a thread that may block.
 const INLINE_BYTES_MAX: usize = 256 << 10;
 
-/// After a write that took long, others are left to a thread that may block for so long.
+/// After a slow write, writes are left to a thread that may block for this long.
 const SLOW: Span = Span::from_secs(1);
 
-/// A journal is rewritten when it is larger than this and than twice its size after the last time.
+/// A journal is rewritten when it is larger than this and than twice its size after the last rewrite.
 const COMPACT_BYTES_MIN: u64 = 10 << 20;
 
-/// What a record usually takes at most.
+/// How long a shutdown waits for a thread that writes.
+const COMMITTER_MAX: std::time::Duration = std::time::Duration::from_secs(10);
+
+/// Most records are no longer than this.
 const RECORD_BYTES_USUAL: usize = 1 << 10;
 
-/// Whether the present thread may wait for the disk.
+/// Whether this thread may wait for the disk.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Patience {
     None,
@@ -64,11 +67,33 @@ impl Hosted {
         }
     }
 
-    /// The same, from a thread that may wait for the disk; returns when it is done, unless somebody
-    /// else is at it.
+    /// The same from a thread that may wait for the disk. Returns when everything is written, unless another
+    /// thread is the committer.
     pub(crate) fn flush_blocking(self: &Arc<Self>) {
         if self.begin_committing() {
             for_all(|| self.run_committer(VecDeque::new(), Patience::Blocks));
+        }
+    }
+
+    /// Waits until another thread that is the committer has written the queue. Its role may have moved to a
+    /// thread of the runtime that has not begun, and that would not begin once the runtime ends: the entries it
+    /// took would be lost.
+    pub(crate) fn wait_for_committer(&self) {
+        let (done, is_done) = std::sync::mpsc::channel();
+        {
+            let mut head = self.head();
+            if !head.committing {
+                return;
+            }
+            // The committer looks at the queue again before it gives its role up.
+            let work = Box::new(move |_: Result<&mut dyn paceline_journal::Log, &Error>| {
+                // The receiver is gone if the wait timed out.
+                let _ = done.send(());
+            });
+            head.push(Entry::Step(Step { blocks: false, work }));
+        }
+        if is_done.recv_timeout(COMMITTER_MAX).is_err() {
+            tracing::error!(database = %self.name, "the last transactions are not written in time");
         }
     }
 
@@ -131,7 +156,7 @@ impl Hosted {
         }
     }
 
-    /// Goes on as the committer on a thread that may block.
+    /// Continues as the committer on a thread that may block.
     fn move_role(self: &Arc<Self>, batch: VecDeque<Entry>) {
         let this = self.clone();
         self.tasks.spawn_blocking(move || this.run_committer(batch, Patience::Blocks));
@@ -140,7 +165,7 @@ impl Hosted {
     /// Encodes the records of `entries`.
     fn encode(&self, entries: VecDeque<Entry>) -> Segment {
         let writes = self.is_journaled && entries.iter().any(|entry| entry.commit().is_some());
-        // Most records fit, and need not be moved as they grow.
+        // Most records fit, so the buffer need not be moved as it grows.
         let room = if writes { RECORD_BYTES_USUAL } else { 0 };
         let (mut bytes, mut body) = (Vec::with_capacity(room), Vec::with_capacity(room));
         let mut ends = Vec::with_capacity(entries.len());
@@ -158,9 +183,9 @@ impl Hosted {
         Segment { entries, bytes, ends }
     }
 
-    /// Whether a write took long just now.
+    /// Whether a recent write was slow.
     fn is_slow(&self) -> bool {
-        // Mostly no clock is read.
+        // Usually no clock is read.
         let until = Time(self.slow_until.load(Ordering::Relaxed));
         until != Time(0) && {
             let is_slow = self.clock.now() < until;
@@ -171,7 +196,7 @@ impl Hosted {
         }
     }
 
-    /// Notes that a small write, which began at this time, has ended.
+    /// Notes how long a small write took that began at this time.
     fn note_speed(&self, began: Time) {
         let now = self.clock.now();
         if u128::from(now.0.saturating_sub(began.0)) >= LONG.as_nanos() {
@@ -179,8 +204,8 @@ impl Hosted {
         }
     }
 
-    /// Writes a segment, syncs it if one of its entries wants that, and publishes it. On failure
-    /// gives back the entries that are not published. `brief` is for the write alone.
+    /// Writes a segment, syncs it if one of its entries requires that, and publishes it. On failure returns the
+    /// entries that are not published. `brief` is for the write alone.
     fn write(
         self: &Arc<Self>,
         segment: Segment,
@@ -203,7 +228,7 @@ impl Hosted {
                         grown = position.0 > COMPACT_BYTES_MIN.max(2 * log.base());
                     }
                     Err(error) => {
-                        // What stands before the first change has nothing to do with it.
+                        // Entries before the first change do not depend on it.
                         let first = entries.iter().position(|entry| entry.commit().is_some());
                         let failed = entries.split_off(first.unwrap_or(entries.len()));
                         self.publish(entries);
@@ -234,7 +259,7 @@ impl Hosted {
         Ok(())
     }
 
-    /// Lets updates and replies leave.
+    /// Publishes entries: sends their updates and replies.
     fn publish(self: &Arc<Self>, mut entries: VecDeque<Entry>) {
         for entry in &mut entries {
             if let Entry::Commit(Commit { consequence, .. }) = entry
@@ -252,7 +277,7 @@ impl Hosted {
             false => self.publish_to(entries, watchers, &mut gathered),
         });
         gathered.jobs.into_iter().for_each(|job| self.tell_beside(job));
-        // Only now: a client is settled when its answers are in its outbox.
+        // Last: a client is settled only when its answers are in its outbox.
         charges.into_iter().for_each(|(session, bytes)| session.discharge(bytes));
         gathered.wakers.into_iter().for_each(Waker::wake);
     }
@@ -289,8 +314,8 @@ impl Hosted {
         publish_run(&mut run, watchers, gathered, tellers);
     }
 
-    /// Takes back every change that is not published, newest first, and reports the failure. What
-    /// was only read from the head, and what was to be watched from it on, is done again.
+    /// Undoes every change that is not published, newest first, and reports the failure. Reads from the head,
+    /// and monitors that were to begin there, are done again.
     fn undo(self: &Arc<Self>, mut entries: VecDeque<Entry>, error: &Error) {
         if let Some(failures) = self.troubles.failed(self.clock.now()) {
             tracing::error!(database = %self.name, %error, failures, "cannot write the journal; undoing transactions that are not on disk");
@@ -323,12 +348,12 @@ impl Hosted {
                 }
             }
         }
-        // A step may begin another one, so it must not find the head locked; a repair that is
-        // begun below must find its turn free.
+        // A step may begin another one, so the head must not be locked here. A repair that begins below must
+        // find its turn free.
         steps.into_iter().for_each(|step| (step.work)(Err(error)));
         failed.into_iter().for_each(|commit| commit.fail(error));
         charges.into_iter().for_each(|(session, bytes)| session.discharge(bytes));
-        // A wait may hold in the state that is back now.
+        // A wait may hold in the restored state.
         self.retry_all();
         if self.head().broken.is_some() {
             self.repair_later();
@@ -336,9 +361,9 @@ impl Hosted {
     }
 }
 
-/// Publishes transactions that were written together. Those who only watch get one update with
-/// their net effect. Clients that also wait for an answer here get each change by itself: before the
-/// answer that belongs to it or has seen it, and after every answer that has not.
+/// Publishes transactions that were written together. Clients that only watch get one update with the net
+/// effect. Clients that also wait for an answer here get each change separately: before the answer that belongs
+/// to it or has seen it, and after every answer that has not.
 fn publish_run(
     run: &mut Vec<Entry>,
     watchers: &mut Watchers,
@@ -386,5 +411,37 @@ fn append_error(error: &AppendError, database: &Arc<Hosted>) -> Error {
             database.note_broken(&error);
             error
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Entry, Patience};
+    use crate::kept::tests::World;
+    use std::collections::VecDeque;
+    use std::sync::Arc;
+
+    /// The role of the committer has moved to a thread that has not begun when the shutdown starts.
+    #[test]
+    fn the_end_of_service_waits_for_the_committer() {
+        let world = World::new("committer");
+        let own = world.host().database(crate::own::DATABASE).unwrap();
+        let position = || own.writer().as_ref().map(|log| log.position());
+        world.host().retire();
+        assert!(own.begin_committing(), "the last mark waits to be written");
+        let before = position();
+        let late = std::thread::spawn({
+            let own = Arc::clone(&own);
+            move || {
+                let is_awaited = || own.head().queue.iter().any(|e| matches!(e, Entry::Step(_)));
+                while !is_awaited() {
+                    std::thread::yield_now();
+                }
+                own.run_committer(VecDeque::new(), Patience::Blocks);
+            }
+        });
+        own.close();
+        assert!(position() > before, "what waited is written");
+        late.join().unwrap();
     }
 }

@@ -1,8 +1,8 @@
 //! Compaction: the journal is rewritten as one schema and one record of everything.
 //!
-//! The content comes from a snapshot, on a separate thread, while transactions go on in the old file. What they append
-//! meanwhile is copied behind it. Only the last short piece and the rename happen between two transactions. A broken
-//! journal is replaced by a good one in the same way.
+//! The content is written from a snapshot, on a separate thread, while transactions continue in the old file.
+//! The records they append meanwhile are copied behind the content. Only the last short piece and the rename
+//! happen between two transactions. A broken journal is replaced by a good one in the same way.
 
 use super::Hosted;
 use super::queue::{Entry, Step};
@@ -28,20 +28,21 @@ impl Turn {
 impl Drop for Turn {
     fn drop(&mut self) {
         self.0.compacting.store(false, Ordering::Release);
-        // Something may wait for its turn. The thread that drops this may hold locks, so it begins elsewhere.
+        // A conversion or repair may wait for its turn. The thread that drops this may hold locks, so it begins
+        // on another one.
         let database = self.0.clone();
         self.0.tasks.spawn_blocking(move || database.begin_next());
     }
 }
 
-/// How long after a failed rewrite the next one is tried by itself.
+/// How long after a failed rewrite the next automatic one is tried.
 const RETRY_MS: u64 = 1_000;
 
-/// How often, and after which pause, the end of service looks whether a rewrite is done.
+/// How often, and after which pause, a shutdown checks whether a rewrite is done.
 const REPAIR_LOOKS_MAX: u32 = 500;
 const REPAIR_LOOK: Duration = Duration::from_millis(10);
 
-/// The place in the journal that a snapshot stands for.
+/// The position in the journal that a snapshot corresponds to.
 #[derive(Clone, Copy)]
 struct Start {
     at: Position,
@@ -50,7 +51,7 @@ struct Start {
 }
 
 impl Hosted {
-    /// Begins to rewrite the journal, unless that is under way or there is no journal.
+    /// Begins to rewrite the journal, unless a rewrite is under way or there is no journal.
     pub fn compact(self: &Arc<Self>) {
         if !self.is_journaled || self.policy.read_only {
             return;
@@ -71,15 +72,15 @@ impl Hosted {
         self.flush();
     }
 
-    /// The same, unless it failed just now.
+    /// The same, unless a rewrite failed a moment ago.
     pub(super) fn compact_by_itself(self: &Arc<Self>) {
         if self.clock.now() >= Time(self.retry_at.load(Ordering::Acquire)) {
             self.compact();
         }
     }
 
-    /// What is next when a rewrite has ended: a conversion, or the replacement of a file that is broken
-    /// still or again.
+    /// Begins what waits for the end of a rewrite: a conversion, or the replacement of a file that is still
+    /// broken or broken again.
     fn begin_next(self: &Arc<Self>) {
         let mut head = self.head();
         if let Some(conversion) = head.next_conversion.take() {
@@ -96,26 +97,25 @@ impl Hosted {
         tracing::warn!(database = %self.name, %error, "cannot compact the journal");
     }
 
-    /// Takes note that the journal can be written.
+    /// Notes that the journal can be written.
     pub(super) fn note_written(&self) {
         if let Some(failures) = self.troubles.worked() {
             tracing::info!(database = %self.name, failures, "the journal can be written again");
         }
     }
 
-    /// Takes note that the journal's file can no longer be trusted: changes are refused until a new
-    /// file is in its place. A compaction that is under way would carry over what is undone now, so
-    /// it will not be installed.
+    /// Notes that the journal's file can no longer be trusted: changes are refused until a new file replaces
+    /// it. A compaction that is under way would copy what is undone now, so it will not be installed.
     pub(super) fn note_broken(&self, error: &Error) {
         let mut head = self.head();
-        // A file that is broken already takes nothing in, so a repair that is under way stays good.
+        // A broken file accepts nothing, so a repair that is under way remains valid.
         if head.broken.is_none() {
             self.failures.fetch_add(1, Ordering::AcqRel);
         }
         head.broken = Some(error.clone());
     }
 
-    /// Tries to replace a broken file, at once or, if that failed just now, a little later.
+    /// Tries to replace a broken file: at once, or a little later if that failed a moment ago.
     pub(super) fn repair_later(self: &Arc<Self>) {
         if self.repairing.swap(true, Ordering::AcqRel) {
             return;
@@ -128,8 +128,8 @@ impl Hosted {
         });
     }
 
-    /// Replaces a broken file at the end of service, and waits for a replacement that is under way. Call it
-    /// from a thread that may block.
+    /// Replaces a broken file at shutdown, and waits for a replacement that is under way. Call it from a thread
+    /// that may block.
     pub(crate) fn repair_blocking(self: &Arc<Self>) {
         for _ in 0..REPAIR_LOOKS_MAX {
             self.flush_blocking();
@@ -146,7 +146,7 @@ impl Hosted {
         }
     }
 
-    /// Replaces a broken file before the end of service, so that what was refused is not in it.
+    /// Replaces a broken file before shutdown, so that refused changes are not in it.
     pub(super) fn repair_now(&self, log: &mut dyn Log) {
         let rows = {
             let head = self.head();
@@ -165,7 +165,7 @@ impl Hosted {
     }
 }
 
-/// In the committer's turn: everything in `rows` is in the log up to here.
+/// Runs in the committer's turn: all of `rows` is in the log up to here.
 fn begin(turn: Turn, rows: Snapshot, log: &mut dyn Log) {
     let start = Start { at: log.position(), failures: turn.0.failures.load(Ordering::Acquire) };
     match log.rewrite() {
@@ -177,7 +177,7 @@ fn begin(turn: Turn, rows: Snapshot, log: &mut dyn Log) {
     }
 }
 
-/// On a thread of its own: the whole content, synced, then the committer's turn again.
+/// Runs on a separate thread: writes and syncs the whole content, then asks for the committer's turn again.
 fn write(turn: Turn, rows: Snapshot, mut rewrite: Rewrite, start: Start) {
     let database = turn.0.clone();
     let written = rewrite
@@ -191,8 +191,8 @@ fn write(turn: Turn, rows: Snapshot, mut rewrite: Rewrite, start: Start) {
     database.flush_blocking();
 }
 
-/// Asks for the committer's turn. If a batch before it fails, it is asked for again: what was refused is
-/// not in the new file, and `install` finds out whether it is in the old one.
+/// Asks for the committer's turn. If a batch before it fails, asks again: the refused changes are not in the
+/// new file, and `install` checks whether they are in the old one.
 fn queue_install(turn: Turn, rewrite: Rewrite, start: Start) {
     let database = turn.0.clone();
     database.head().push(Entry::Step(Step {
@@ -204,12 +204,12 @@ fn queue_install(turn: Turn, rewrite: Rewrite, start: Start) {
     }));
 }
 
-/// In the committer's turn again: the new file takes the place of the old one.
+/// Runs in the committer's turn: the new file replaces the old one.
 fn install(turn: Turn, rewrite: Rewrite, start: Start, log: &mut dyn Log) {
     let database = turn.0.clone();
     if start.failures != database.failures.load(Ordering::Acquire) {
-        // The old file has records behind the snapshot that were refused since.
-        // What the end of this turn begins starts from a new snapshot.
+        // The old file has records after the snapshot that were refused since. The next rewrite, which the end
+        // of this turn begins, starts from a new snapshot.
         return drop((rewrite, turn));
     }
     let before = log.position();
@@ -226,7 +226,7 @@ fn install(turn: Turn, rewrite: Rewrite, start: Start, log: &mut dyn Log) {
         }
         Err(error) => {
             if let Some(broken) = log.broken() {
-                // The new file has the name, but a loss of power could bring the old one back.
+                // The new file has the name, but a power loss could restore the old one.
                 database.note_broken(&Error::new(tag::IO, broken.to_string()));
             }
             database.note_failed_rewrite(&error);
@@ -250,7 +250,7 @@ pub(super) fn schema_record(schema: &Schema) -> Vec<u8> {
     out
 }
 
-/// Replaces the content of a log by `rows`, without those of the tables in `unjournaled`. Nobody may
+/// Replaces the content of a log by `rows`, without those of the tables in `unjournaled`. No other thread may
 /// append meanwhile: in service this happens in the committer's turn.
 pub fn replace(
     rows: &Snapshot,

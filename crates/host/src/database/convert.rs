@@ -1,8 +1,8 @@
 //! Conversion of a database in service to another schema.
 //!
-//! While it runs, requests on this database are deferred; others go on. When everything before it is published, the
-//! content is converted and the journal replaced on a thread that may block. Then the head is swapped, parked
-//! transactions and monitors are cancelled, and the deferred requests run.
+//! While it runs, requests on this database are deferred; other databases are not affected. When everything
+//! before it is published, the content is converted and the journal replaced on a thread that may block. Then
+//! the head is swapped, parked transactions and monitors are cancelled, and the deferred requests run.
 
 use super::asker::Asker;
 use super::compact::{Turn, replace};
@@ -22,7 +22,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Waker;
 
-/// A request that came during a conversion. One of a client counts as one that waits until it is dropped.
+/// A request that arrived during a conversion. A client's request counts as a waiting one until this is
+/// dropped.
 pub(super) struct Deferred {
     asked: DeferredCall,
     charge: Option<Charge>,
@@ -31,15 +32,15 @@ pub(super) struct Deferred {
 /// What a client asked for.
 pub(super) enum DeferredCall {
     Transact(Request),
-    /// With its place among the monitors.
+    /// With its share of the monitors.
     Watch(WatchRequest, MonitorShare),
     Rewatch(Ticket, (Ticket, Ticket), Json),
     Unwatch(Ticket, Ticket),
     Convert(Conversion),
 }
 
-/// What a request that is held counts for: for its connection, which is read no further if that is too much, and in the
-/// budget of its peer.
+/// What a deferred request counts for: towards its connection, which is read no further above a bound, and
+/// towards the budget of its peer.
 struct Charge {
     session: Arc<Session>,
     bytes: usize,
@@ -49,15 +50,15 @@ struct Charge {
 /// A conversion that a client asked for.
 pub(super) struct Conversion {
     schema: Schema,
-    /// What the schema took as it came.
+    /// The size of the schema as it was received.
     bytes: usize,
     answer: Answer,
     converted: Converted,
 }
 
-/// What else is to be done when a conversion succeeded.
+/// What else is done when a conversion succeeded.
 pub struct Converted {
-    /// Before the client that asked for it is answered.
+    /// Called before the client that asked for it is answered.
     pub announce: Box<dyn FnOnce() + Send>,
     /// The clients that do not follow such changes, picked before that answer and disconnected after it. A client that
     /// connects after the answer is not among them.
@@ -111,7 +112,7 @@ impl DeferredCall {
 }
 
 impl Head {
-    /// Takes a transaction out that is held back during a conversion.
+    /// Removes a transaction that is deferred during a conversion.
     pub(super) fn take_held(&mut self, session: &Session, ticket: &Ticket) -> Option<Request> {
         let held = self.converting.as_mut()?;
         let at = held.iter().position(|held| match &held.asked {
@@ -126,8 +127,8 @@ impl Head {
 }
 
 impl Hosted {
-    /// Begins a conversion to the schema in `json`; the reply is left in the client's outbox. An
-    /// error is to be answered by the caller.
+    /// Begins a conversion to the schema in `json`; the reply is left in the client's outbox. The caller
+    /// reports an error to the client.
     pub fn convert(
         self: &Arc<Self>,
         session: &Arc<Session>,
@@ -161,7 +162,7 @@ impl Hosted {
         Ok(())
     }
 
-    /// Whether a request is held that gives a monitor of this client the id `id`.
+    /// Whether a deferred request gives a monitor of this client the id `id`.
     pub fn holds_monitor(&self, session: &Session, id: &Ticket) -> bool {
         let head = self.head();
         head.converting.iter().flatten().any(|held| match &held.asked {
@@ -173,7 +174,7 @@ impl Hosted {
 
     pub(super) fn begin_conversion(self: &Arc<Self>, head: &mut Head, conversion: Conversion) {
         head.converting.get_or_insert_default();
-        // A compaction and a conversion both replace the file; one waits for the other.
+        // A compaction and a conversion both replace the file, so one waits for the other.
         let Some(turn) = Turn::take(self) else {
             head.next_conversion = Some(conversion);
             return;
@@ -194,8 +195,8 @@ impl Hosted {
                         };
                         let error = Error::new(tag, error.to_string());
                         if log.broken().is_some() {
-                            // The converted file may have the name already. The old content, which
-                            // goes on, must take its place before anything else is written.
+                            // The converted file may have the name already. The old content, which stays in
+                            // service, must replace it before anything else is written.
                             this.note_broken(&error);
                             this.repair_later();
                         }
@@ -254,17 +255,17 @@ impl Hosted {
             session.outbox.finish("a database was converted and it does not follow such changes");
         }
         self.run_held();
-        // What was deferred leaves even if there is no further call; if this thread is the committer, it
+        // Deferred entries are published even if no further call follows. If this thread is the committer, it
         // finds the entries by itself.
         self.flush();
     }
 
-    /// Runs what was held during a conversion, in order, up to the next conversion among it. What
-    /// clients asked for that have left since is dropped.
+    /// Runs the requests that were deferred during a conversion, in order, up to the next conversion among
+    /// them. Requests of clients that have left are dropped.
     fn run_held(self: &Arc<Self>) {
         let mut head = self.head();
         while let Some(held) = head.converting.as_mut().and_then(VecDeque::pop_front) {
-            // It counts until what it leads to does.
+            // The charge is kept until what the request leads to is charged.
             let Deferred { asked, charge } = held;
             let asked = match asked {
                 DeferredCall::Convert(conversion) => {

@@ -1,8 +1,9 @@
 //! Copies of databases, for backups.
 //!
-//! A copy of the daemon's own database is older than what happens after it. So it must not say who holds what, and must
-//! not give out numbers that were given out since. Promises that nothing is held in a copy, and that the fencing and
-//! request numbers of a daemon that serves it are above all that were given out before (L2).
+//! A copy of the daemon's own database is out of date when it is served. So it must not say which client holds
+//! what, and must not reuse numbers that were given out since. Promises that nothing is held in a copy, and
+//! that the fencing and request numbers of a daemon that serves it are above all that were given out before
+//! (L2).
 
 use super::{Hosted, compact};
 use crate::clock::wall_ms;
@@ -13,27 +14,28 @@ use paceline_tables::value::{Atom, Datum};
 use paceline_tables::{Changes, Error, Row, RowChange, Snapshot, row_uuid, write_record};
 use std::sync::Arc;
 
-/// What is said in the records of a copy.
+/// The comment in the records of a copy.
 const COMMENT: &str = "copy made by paceline";
 
-/// Numbers that may be given between a copy and the day it is served. A thousand years of ten a second,
-/// or a day of ten million.
+/// Numbers that may be given out between a copy and the day it is served: a thousand years of ten a second, or
+/// a day of ten million a second.
 pub(super) const NUMBERS_SKIPPED: i64 = 1 << 40;
 
-/// The columns of the daemon's row that say which numbers were given.
+/// The columns of the daemon's row with the numbers given out.
 pub(super) const NUMBERS: [&str; 2] = ["fencing_reserved", "requests_reserved"];
 
-/// The tables of what clients hold.
-pub(super) const HELD: [&str; 3] = [own::SESSION_TABLE, own::LEASED_LOCK_TABLE, own::PERMIT_TABLE];
+/// The tables of what clients hold, and of waiters.
+pub(super) const HELD: [&str; 4] =
+    [own::SESSION_TABLE, own::LEASED_LOCK_TABLE, own::PERMIT_TABLE, own::WAITER_TABLE];
 
 impl Hosted {
-    /// A file that holds what is written by now, as bytes: a database that can be served, and opened
-    /// with `ovsdb-tool`. Of the daemon's own what clients hold is left out. Must not be called from a
-    /// task of the runtime.
+    /// A file with everything written so far, as bytes: a database that can be served, and opened with
+    /// `ovsdb-tool`. The copy of the daemon's own database leaves out what clients hold. Must not be called
+    /// from a task of the runtime.
     ///
     /// # Errors
     ///
-    /// When what it would hold could not be written.
+    /// When something that the copy would contain could not be written.
     pub fn copy(self: &Arc<Self>) -> Result<Vec<u8>, Error> {
         let rows = self.written()?;
         let schema = rows.schema();
@@ -53,7 +55,7 @@ impl Hosted {
     }
 }
 
-/// What makes the daemon's row that of a daemon to come.
+/// The changes that prepare the daemon's row for another run.
 fn numbered_on(rows: &Snapshot, daemon: TableId) -> Changes {
     let table = rows.schema().table(daemon);
     let change = |old: &Row| RowChange {
@@ -81,7 +83,7 @@ fn to_come(row: &Row, table: &TableSchema) -> Row {
             other => other.clone(),
         });
     }
-    // Nothing is held, so there is no machine that could have lost anything.
+    // Nothing is held, so the restart of a machine loses nothing.
     change("machine", &|_| Datum::One(Atom::string("")));
     row.into()
 }

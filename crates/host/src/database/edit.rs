@@ -1,4 +1,4 @@
-//! Edits of the server's own, the content as it is written, and dry runs.
+//! The server's own edits, reads of the written content, and dry runs.
 //!
 //! Promises that an edit is on disk when it returns, that a dry run leaves no trace, and that a reader sees nothing
 //! that may still be undone: like every reader it waits in the queue behind what it has seen.
@@ -14,22 +14,22 @@ use paceline_types::Role;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
-/// What an edit changed, with the comment for its record; none if it changed nothing.
+/// The changes of an edit, with the comment for its record; `None` if it changed nothing.
 type Executed = Option<(Arc<Changes>, String)>;
 
-/// Who edits, and what they may do.
+/// The author of an edit, and its role.
 #[derive(Clone, Copy, Debug)]
 pub struct Author<'a> {
-    /// Who it is, as the audit log tells it.
+    /// The name as the audit log shows it.
     pub name: &'a str,
-    /// What they may do.
+    /// The role.
     pub role: Role,
 }
 
 impl Hosted {
-    /// Runs a transaction of the server's own, as `author`, and waits until it is on disk. `operations` makes
-    /// it from the rows as they are; none means that there is nothing to do. Must not be called from a
-    /// task of the runtime.
+    /// Runs a transaction of the server's own, as `author`, and waits until it is on disk. `operations` builds
+    /// it from the present rows; `None` means that there is nothing to do. Must not be called from a task of
+    /// the runtime.
     ///
     /// # Errors
     ///
@@ -62,8 +62,9 @@ impl Hosted {
         outcome(&receiver)
     }
 
-    /// Whether [`Hosted::edit`] would do what `operations` say, which is not done. A long text takes a while to
-    /// compare and to plan, so that is done with a copy of the rows, and others go on meanwhile.
+    /// Checks whether [`Hosted::edit`] would succeed with these `operations`, without doing them. A long text
+    /// takes a while to compare and to plan, so that is done with a copy of the rows, while other edits
+    /// continue.
     ///
     /// # Errors
     ///
@@ -75,7 +76,7 @@ impl Hosted {
     ) -> Result<(), Error> {
         let (rows, trial, broken) = {
             let head = self.head();
-            // Edits are planned while the head is locked, so rows and plan are of the same moment.
+            // Edits are planned while the head is locked, so rows and plan belong to the same moment.
             let trial = self.planner.get().map(super::Planner::trial);
             (head.database.snapshot(), trial, head.broken.clone())
         };
@@ -87,7 +88,7 @@ impl Hosted {
         trial.map_or(Ok(()), |trial| trial.plan(&copy, &changes))
     }
 
-    /// That the author may make these changes.
+    /// Checks that the author may make these changes.
     fn check_author(&self, author: Author<'_>, changes: &Changes) -> Result<(), Error> {
         let Some(planner) = self.planner.get() else { return Ok(()) };
         let (need, what) = planner.least_role(changes);
@@ -96,7 +97,7 @@ impl Hosted {
     }
 
     fn execute(&self, database: &mut Database, operations: &[Json]) -> Result<Executed, Error> {
-        // What a file said is written with what it says, by whoever applies it, and in no other way.
+        // The table File is written only together with the objects of a file, when the file is applied.
         let files = database.schema().table_id(own::FILE_TABLE);
         let maintained: Vec<_> =
             self.maintained.iter().copied().filter(|table| Some(*table) != files).collect();
@@ -122,12 +123,11 @@ impl Hosted {
         }
     }
 
-    /// The content as it is written by now, to be read at leisure. Must not be called from a task of
-    /// the runtime.
+    /// A snapshot of the content as it is written by now. Must not be called from a task of the runtime.
     ///
     /// # Errors
     ///
-    /// When what it would show could not be written.
+    /// When something that the snapshot would contain could not be written.
     pub fn written(self: &Arc<Self>) -> Result<Snapshot, Error> {
         let (sender, receiver) = channel();
         let rows = {
@@ -152,26 +152,26 @@ impl Hosted {
         self.is_journaled
     }
 
-    /// How many threads it gives the HTTP door, if it says so.
+    /// How many threads the configuration gives the HTTP door, if it says so.
     pub(crate) fn http_threads(&self) -> Option<u32> {
         let head = self.head();
         self.planner.get()?.http_threads(head.database.store())
     }
 
-    /// Whether it lets viewers see the whole text of requests.
+    /// Whether the configuration lets viewers see the whole text of requests.
     pub(crate) fn shows_text(&self) -> bool {
         let head = self.head();
         self.planner.get().is_some_and(|planner| planner.shows_text(head.database.store()))
     }
 
-    /// What is doubtful about the configuration in use.
+    /// The warnings about the configuration in use.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         self.planner.get().map(super::Planner::warnings).unwrap_or_default()
     }
 }
 
-/// How an entry of the queue ended.
+/// The outcome of an entry of the queue.
 fn outcome(receiver: &Receiver<Result<(), Error>>) -> Result<(), Error> {
     let lost = || Err(Error::new(tag::IO, "the transaction was not written"));
     receiver.recv().unwrap_or_else(|_| lost())

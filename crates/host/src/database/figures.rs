@@ -1,8 +1,8 @@
 //! Live figures in ephemeral columns: brought up to date when a client reads or monitors them.
 //!
-//! A transaction that selects from a table with figures reads them as they are at that moment, so that two answers
-//! agree. Other operations and monitors bring them up to date at most once a second; while a monitor of
-//! figures is there, a task does so every second. Nothing is written to the journal.
+//! A transaction that selects from a table with figures reads them as they are at that moment, so that two
+//! answers agree. Other operations and monitors update them at most once a second. While a client monitors
+//! figures, a task updates them every second. Nothing is written to the journal.
 
 use super::Hosted;
 use super::queue::Commit;
@@ -13,11 +13,11 @@ use paceline_types::{Span, Time};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// How long figures are good enough.
+/// How long figures count as up to date.
 const FRESH_MS: u64 = 1_000;
 
 impl Hosted {
-    /// Brings figures up to date if one of these operations looks at a table that has some.
+    /// Updates the figures if one of these operations reads a table that has some.
     pub(super) fn show_figures_to(self: &Arc<Self>, operations: &Transaction) {
         if self.planner.get().is_none() {
             return;
@@ -33,15 +33,15 @@ impl Hosted {
         }
     }
 
-    /// Brings figures up to date for a client that is about to watch these tables.
+    /// Updates the figures for a client that is about to watch these tables.
     pub(super) fn show_figures_of(self: &Arc<Self>, tables: impl IntoIterator<Item = TableId>) {
         if tables.into_iter().any(|table| self.has_figures(table)) {
             self.show_figures();
         }
     }
 
-    /// Updates the figures every second while a client monitors some. To be
-    /// called when a monitor was added, with the watchers still locked: so is the decision to stop.
+    /// Updates the figures every second while a client monitors some. To be called when a monitor was added,
+    /// with the watchers still locked; the decision to stop is made under the same lock.
     pub(super) fn follow_figures(self: &Arc<Self>, watchers: &Watchers) {
         if self.planner.get().is_none()
             || self.figures_followed.load(Ordering::Acquire)
@@ -92,7 +92,8 @@ impl Hosted {
         let schema = head.database.schema().clone();
         match head.database.refresh(puts) {
             Ok(changes) if changes.is_empty() => {}
-            // A transaction that waits for a figure is tried again when its row changes otherwise, or its time is up.
+            // A transaction that waits for a figure is tried again when its row changes otherwise, or when it
+            // times out.
             Ok(changes) => drop(self.submit(&mut head, Commit::own(Arc::new(changes), schema))),
             Err(error) => tracing::error!(%error, "cannot update the live figures"),
         }
@@ -116,7 +117,7 @@ mod tests {
     use std::sync::atomic::Ordering;
     use tokio::runtime::Runtime;
 
-    /// Version, running and waiting of the only pool, shown anew.
+    /// Version, running and waiting of the only pool, after an update.
     fn shown(own: &Arc<Hosted>) -> (String, i64, i64) {
         own.figures_shown.store(0, Ordering::Release);
         own.show_figures();
@@ -133,8 +134,8 @@ mod tests {
         (value("_version").to_text(), number("running"), number("waiting"))
     }
 
-    /// A monitor that is still in the queue when the task looks for the last time is followed all the
-    /// same: it begins anew when the monitor is there.
+    /// A monitor that is still in the queue when the task checks for the last time is followed all the same:
+    /// the updates start again when the monitor is added.
     #[test]
     fn a_monitor_that_comes_while_the_task_ends_is_followed() {
         let (runtime, host, own, directory) = world("follow");

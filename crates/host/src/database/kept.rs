@@ -20,12 +20,12 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
 
 impl Hosted {
-    /// Writes from now on what this keeper has to be written.
+    /// Sets the keeper whose rows are written here.
     pub(crate) fn keep_for(&self, keeper: &Arc<Keeper>) {
         let _ = self.keeper.set(Arc::downgrade(keeper));
     }
 
-    /// Queues the rows of what clients hold that are out of date.
+    /// Queues outdated rows of what clients hold.
     pub(crate) fn write_kept(self: &Arc<Self>) {
         self.put_kept(&mut self.head());
     }
@@ -33,7 +33,7 @@ impl Hosted {
     /// The same with the head locked. The committer calls it whenever its queue is empty.
     pub(super) fn put_kept(self: &Arc<Self>, head: &mut Head) {
         let Some(keeper) = self.keeper.get().and_then(Weak::upgrade) else { return };
-        // Where nothing differs the batch is finished at once, and the next one can be taken.
+        // If nothing differs, the batch is finished at once, and the next one is taken.
         while let Some(rows) = keeper.take_rows() {
             let schema = Arc::clone(head.database.schema());
             let put = |(table, row)| {
@@ -58,7 +58,7 @@ impl Hosted {
         }
     }
 
-    /// Asserts that the rows say what is held, as long as there are few.
+    /// Asserts that the rows match what is held, if there are few.
     #[cfg(debug_assertions)]
     fn check_kept(&self, head: &Head, keeper: &Keeper) {
         const CHECKED_MAX: usize = 256;
@@ -93,7 +93,7 @@ impl Hosted {
         });
     }
 
-    /// The rows of permits as they are held now; none for a permit that is not held.
+    /// The rows of permits as they are held now; `None` for a permit that is not held.
     pub(crate) fn kept_permits(
         &self,
         control: &Control,
@@ -110,8 +110,8 @@ impl Hosted {
         self.planner.get().map(|planner| planner.claims_of(permit)).unwrap_or_default()
     }
 
-    /// The changes of an edit together with what it does to what is claimed: applied to the head, to be
-    /// written as one.
+    /// The changes of an edit together with what it does to claims: applied to the head, to be written as one
+    /// record.
     pub(super) fn with_claims(
         &self,
         head: &mut Head,
@@ -127,7 +127,7 @@ impl Hosted {
     }
 }
 
-/// The changes with those of the permits that they lead to, which are applied to the head.
+/// Applies `puts` to the head, and returns the changes together with theirs.
 fn with_puts(head: &mut Head, changes: Arc<Changes>, puts: Vec<Put>) -> Arc<Changes> {
     if puts.is_empty() {
         return changes;
@@ -142,7 +142,7 @@ fn with_puts(head: &mut Head, changes: Arc<Changes>, puts: Vec<Put>) -> Arc<Chan
     }
 }
 
-/// The rows of permits that a renamed checkpoint counts, as they are with its new name.
+/// The rows of permits that a renamed checkpoint counts, with its new name.
 pub(crate) fn renamed_places(model: &Model, store: &Store, renamed: &Renamed) -> Vec<Put> {
     let schema = model.schema();
     let Some(permits) = schema.table_id(own::PERMIT_TABLE) else { return vec![] };
@@ -162,7 +162,7 @@ pub(crate) fn renamed_places(model: &Model, store: &Store, renamed: &Renamed) ->
     store.rows(permits).filter_map(put).collect()
 }
 
-/// The rows of permits whose claims an edit changes, as they are after it.
+/// The rows of permits whose claims an edit changes, as they are after the edit.
 pub(crate) fn followed(model: &Model, store: &Store, (old, new): &Graphs) -> Vec<Put> {
     let schema = model.schema();
     let Some(permits) = schema.table_id(own::PERMIT_TABLE) else { return vec![] };
@@ -181,7 +181,7 @@ pub(crate) fn followed(model: &Model, store: &Store, (old, new): &Graphs) -> Vec
     store.rows(permits).filter_map(put).collect()
 }
 
-/// What a permit claims, as its row says it.
+/// The claims of a permit, as in its row.
 #[derive(Debug, Default)]
 pub(crate) struct Claims {
     /// Resources by their rows.
@@ -196,7 +196,7 @@ impl Claims {
         Some(crate::kept::read_claims(&row[resources.index()], &row[names.index()]))
     }
 
-    /// The same in the words of the claims.
+    /// The same in the types of the claims crate.
     pub(crate) fn holding(&self, model: &Model) -> Vec<(Claimed, Mode)> {
         let resources = self.resources.iter().map(|(row, mode)| {
             let claimed = match model.resource_of(*row) {
@@ -210,7 +210,7 @@ impl Claims {
         resources.chain(names).collect()
     }
 
-    /// What is claimed in `graph`, in the words of rows.
+    /// The claims held in `graph`, in the types of rows.
     pub(crate) fn from_holding(
         model: &Model,
         graph: Option<&Arc<Graph>>,
@@ -221,7 +221,7 @@ impl Claims {
             match claimed {
                 Claimed::Resource(id) => match model.row_of(*id) {
                     Some(row) => claims.resources.push((row, *mode)),
-                    // No claim may be lost, whatever became of the row.
+                    // No claim may be lost, whatever happened to the row.
                     None => {
                         debug_assert!(false, "a resource of the graph has a row");
                         let name = graph.and_then(|graph| graph.name(*id)).map(Box::from);
@@ -234,7 +234,7 @@ impl Claims {
         claims
     }
 
-    /// Writes them into the values of a row; whether that changes it.
+    /// Writes them into the values of a row. Returns whether that changes it.
     fn write(&self, table: &TableSchema, values: &mut [Datum]) -> Option<bool> {
         let mut is_changed = false;
         let (resources, names) = crate::kept::claims_row(&self.resources, &self.names);
@@ -248,7 +248,8 @@ impl Claims {
     }
 }
 
-/// What permits claim, by graphs that the engine does not use yet: from the engine's to the head's.
+/// Moves the claims of permits through the graphs that the engine does not use yet, from the engine's to the
+/// head's.
 pub(crate) fn follow_all(
     graphs: &[Arc<Graph>],
     mut holding: Vec<(Claimed, Mode)>,

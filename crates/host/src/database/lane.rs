@@ -1,44 +1,45 @@
-//! Work of clients that a few threads of a database do beside everything else, in turns.
+//! Work for clients that a few threads do beside everything else, in turns: the threads of a database, or those
+//! for the doors.
 //!
 //! Promises that each user or address gets one turn for every turn of another, however many connections it has and
 //! however much it has asked for. The connections of one user or address take turns likewise.
 
 use crate::places::Peer;
+use crate::ring::Ring;
 use crate::session::Session;
 use paceline_locks::SessionId;
-use std::collections::{BTreeMap, VecDeque};
-use std::ops::Bound::{Excluded, Unbounded};
+use std::collections::VecDeque;
 use std::sync::{LazyLock, Mutex, MutexGuard};
 
-/// The most threads that do this for one database.
+/// The most threads of one lane.
 const THREADS_MAX: usize = 4;
 
-/// As many as that, or half the processors. To ask for them takes long.
+/// That many, or half the processors if that is less. Cached, because querying the processors is slow.
 static THREADS: LazyLock<usize> = LazyLock::new(|| {
     let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     (cpus / 2).clamp(1, THREADS_MAX)
 });
 
-/// Whose work it is.
+/// The connection that work is done for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Whose {
+pub(crate) struct Whose {
     peer: Option<Peer>,
     session: SessionId,
 }
 
 impl Whose {
-    pub(super) fn of(session: &Session) -> Self {
+    pub(crate) fn of(session: &Session) -> Self {
         Self { peer: session.peer(), session: session.id }
     }
 
-    /// That of no client.
+    /// Work for no client.
     pub(super) const fn nobody(session: SessionId) -> Self {
         Self { peer: None, session }
     }
 }
 
-/// Work that waits, and how many threads are at it.
-pub(super) struct Lane<T> {
+/// The work that waits, and how many threads work on it.
+pub(crate) struct Lane<T> {
     state: Mutex<LaneState<T>>,
 }
 
@@ -47,37 +48,13 @@ struct LaneState<T> {
     waiting: Turns<T>,
 }
 
-/// Work that waits, by whose turn it is.
+/// The work that waits, by turns.
 struct Turns<T>(Ring<Option<Peer>, Ring<SessionId, VecDeque<T>>>);
-
-/// Values that have their turns in the order of their keys, over and over.
-struct Ring<K, V> {
-    all: BTreeMap<K, V>,
-    /// Whose turn it was last.
-    last: Option<K>,
-}
 
 impl<T> Default for Lane<T> {
     fn default() -> Self {
         let state = LaneState { running: 0, waiting: Turns(Ring::default()) };
         Self { state: Mutex::new(state) }
-    }
-}
-
-impl<K, V> Default for Ring<K, V> {
-    fn default() -> Self {
-        Self { all: BTreeMap::new(), last: None }
-    }
-}
-
-impl<K: Ord + Copy, V> Ring<K, V> {
-    /// Takes a turn on: the key after the last one.
-    fn turn(&mut self) -> Option<K> {
-        let from = self.last.map_or(Unbounded, Excluded);
-        let after = self.all.range((from, Unbounded)).next();
-        let (key, _) = after.or_else(|| self.all.first_key_value())?;
-        self.last = Some(*key);
-        self.last
     }
 }
 
@@ -111,7 +88,7 @@ impl<T> Turns<T> {
         first
     }
 
-    /// The connection whose next work is the least by `key`, of that which has one.
+    /// The connection whose next work has the smallest `key`; work without a key does not count.
     fn least<K: Ord>(&self, key: impl Fn(&T) -> Option<K>) -> Option<Whose> {
         let sessions = self.0.all.iter().flat_map(|(peer, sessions)| {
             sessions.all.iter().map(|(session, queue)| (*peer, *session, queue))
@@ -128,10 +105,10 @@ impl<T> Lane<T> {
         crate::sync::lock(&self.state)
     }
 
-    /// Adds work that is for all of `clients`, in the turns of the one who has asked for least. Answers whether one
-    /// more thread is to run it.
+    /// Adds work for all of `clients`, in the turn of the client whose user or address has the fewest waiting
+    /// connections. Returns whether the caller must start one more thread.
     #[must_use]
-    pub(super) fn add(&self, clients: impl IntoIterator<Item = Whose>, work: T) -> bool {
+    pub(crate) fn add(&self, clients: impl IntoIterator<Item = Whose>, work: T) -> bool {
         let mut state = self.state();
         let waiting = &mut state.waiting;
         let Some(whose) = clients.into_iter().min_by_key(|whose| waiting.waiting_with(*whose))
@@ -144,8 +121,8 @@ impl<T> Lane<T> {
         more
     }
 
-    /// The next work; if there is none, the thread that asks is no longer at it.
-    pub(super) fn next(&self) -> Option<(Whose, T)> {
+    /// The next work. If there is none, the calling thread counts as ended.
+    pub(crate) fn next(&self) -> Option<(Whose, T)> {
         let mut state = self.state();
         let next = state.waiting.next();
         if next.is_none() {
@@ -154,12 +131,13 @@ impl<T> Lane<T> {
         next
     }
 
-    /// Puts work back that is not done, in front of what the same client has asked for after it.
+    /// Puts unfinished work back, before what the same client asked for later.
     pub(super) fn put_back(&self, (whose, work): (Whose, T)) {
         self.state().waiting.queue(whose).push_front(work);
     }
 
-    /// Takes away all that waits for the connection whose next work is the least by `key`, of that which has one.
+    /// Removes all work of the connection whose next work has the smallest `key`; work without a key does not
+    /// count.
     pub(super) fn take_least<K: Ord>(
         &self,
         key: impl Fn(&T) -> Option<K>,
@@ -173,9 +151,9 @@ impl<T> Lane<T> {
         Some((whose, queue))
     }
 
-    /// From now on nothing is done but by who calls [`Lane::next`].
+    /// From now on only callers of [`Lane::next`] do work.
     #[cfg(test)]
-    pub(super) fn pause(&self) {
+    pub(crate) fn pause(&self) {
         self.state().running = THREADS_MAX;
     }
 }
@@ -188,7 +166,7 @@ mod tests {
         Whose { peer: Some(Peer::User(uid)), session: SessionId(session) }
     }
 
-    /// D4: who has many connections and has asked for much on each lets another wait for one turn of its own.
+    /// D4: a user with many connections and much work on each delays another user by one turn of its own.
     #[test]
     fn each_user_has_a_turn_for_one_of_every_other_d4() {
         let lane = Lane::default();
@@ -208,7 +186,7 @@ mod tests {
         assert_eq!(next(), None);
     }
 
-    /// Among the connections of one user each has its turn, and what is put back goes on before what came later.
+    /// The connections of one user take turns, and work that is put back precedes later work.
     #[test]
     fn each_connection_of_a_user_has_its_turn() {
         let lane = Lane::default();
@@ -223,7 +201,7 @@ mod tests {
         assert_eq!(rest, ["b1", "a1", "b2", "a2"]);
     }
 
-    /// What is for several clients has the turn of the one who waits for least.
+    /// Work for several clients takes the turn of the client that waits for the least.
     #[test]
     fn work_for_several_has_the_best_turn_of_them() {
         let lane = Lane::default();

@@ -1,8 +1,8 @@
 //! Reading a database from its journal.
 //!
-//! At start a database is what its journal says: the schema, then every record in order. Nothing
-//! else restores state. One thread does it all: handing parsed rows to a second one was tried, and
-//! cost more in memory that one thread allocates and another frees than it won.
+//! At start a database is what its journal says: the schema, then every record in order. Nothing else restores
+//! state. One thread does it all: passing parsed rows to a second thread was tried, and cost more than it
+//! saved, because one thread allocated memory that another freed.
 
 use super::open::OpenDatabaseError;
 use crate::clock::Clock;
@@ -20,7 +20,7 @@ pub struct Loaded {
     pub database: Database,
     /// The journal.
     pub log: FileLog,
-    /// What had to be cut off.
+    /// The damaged end that had to be cut off.
     pub recovery: Recovery,
 }
 
@@ -55,12 +55,50 @@ pub(crate) fn load_with(
     Ok(Loaded { database, log, recovery })
 }
 
-/// Applies a record, of which the first is the schema.
-pub(super) fn apply(
-    database: &mut Option<Database>,
-    record: &[u8],
-    clock: Clock,
-) -> Result<(), Error> {
+/// The readable part of a damaged file.
+pub struct SoundPart {
+    /// The content.
+    pub database: Database,
+    /// How many records it was read from.
+    pub records: u64,
+    /// Why reading ended before the end of the file; `None` if it did not.
+    pub damage: Option<String>,
+}
+
+/// Reads the records of file `path` that precede the first damaged or invalid one. Changes nothing on disk.
+///
+/// # Errors
+///
+/// When not even the schema can be read.
+pub fn load_sound_part(disk: Arc<dyn Disk>, path: &Path) -> Result<SoundPart, OpenDatabaseError> {
+    let mut follow = FileLog::open_on(disk, path, Mode::ReadOnly)?;
+    let (mut database, mut records) = (None, 0);
+    let damage = loop {
+        let (offset, applied) = match follow.next() {
+            Ok(Some(record)) => (record.offset, apply(&mut database, record.body, Clock::new())),
+            Ok(None) => break None,
+            Err(error) => break Some(error),
+        };
+        if let Err(error) = applied {
+            break Some(follow.reject(offset, error.to_string()));
+        }
+        records += 1;
+    };
+    let damage = match (database.is_some(), damage) {
+        (true, Some(damage)) => Some(damage.to_string()),
+        (false, Some(damage)) => return Err(damage.into()),
+        (_, None) => follow.finish()?.1.torn.map(|torn| {
+            format!("{}: torn record at offset {}: {}", path.display(), torn.offset, torn.reason)
+        }),
+    };
+    match database {
+        Some(database) => Ok(SoundPart { database, records, damage }),
+        None => Err(OpenDatabaseError::Schema(format!("{}: no record", path.display()))),
+    }
+}
+
+/// Applies a record. The first record is the schema.
+fn apply(database: &mut Option<Database>, record: &[u8], clock: Clock) -> Result<(), Error> {
     if let Some(database) = database {
         return database.apply_record(record).map(|_| ());
     }

@@ -5,20 +5,19 @@ use super::queue::{Commit, Done, Entry, Step, Work};
 use super::{Head, Hosted, LET_IN, aside};
 use crate::audit::Audit;
 use crate::control::{Control, Planner, check_growth, constraint};
-use crate::own::LOCK_TABLE;
 use paceline_claims::{Graph, ResourceId};
 use paceline_model::schema::RESOURCE;
 use paceline_model::{Model, ModelError, Put};
 use paceline_tables::monitor::merge;
 use paceline_tables::schema::{Column, ColumnId, TableId, TableSchema};
 use paceline_tables::value::{Atom, Datum};
-use paceline_tables::{Changes, Error, Operations, Row, Transaction, tag};
+use paceline_tables::{Changes, Error, Row, row_uuid, tag};
 use paceline_types::Uuid;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// A row of the server's own: the value of its key column, and the values of its columns by name, or
-/// none if it goes. A column that is not named stays as it is.
+/// A row of the server's own: the value of its key column, and the values of its columns by name, or `None` to
+/// delete the row. A column that is not named keeps its value.
 pub(crate) struct OwnRow {
     pub(crate) key: Atom,
     pub(crate) values: Option<Vec<(&'static str, Datum)>>,
@@ -32,8 +31,8 @@ impl OwnRow {
 }
 
 impl Hosted {
-    /// Brings the table of locks up to date, if this database has it, in pieces between which others have the head.
-    /// Locks that had changed before are shown when this returns.
+    /// Updates the table of locks, if this database has it, in pieces between which other threads may lock the
+    /// head. Locks that had changed before the call are shown when this returns.
     pub(crate) fn show_locks(self: &Arc<Self>) {
         let Some(table) = self.lock_table else { return };
         let mut after = Arc::from("");
@@ -42,7 +41,7 @@ impl Hosted {
         }
     }
 
-    /// Shows the next changed locks behind `after`; whether there may be more.
+    /// Shows the next changed locks after `after`. Returns whether there may be more.
     fn show_some_locks(self: &Arc<Self>, table: TableId, after: &mut Arc<str>) -> bool {
         let mut head = self.head();
         let rows = self.locking.take_changed_rows(after);
@@ -53,13 +52,7 @@ impl Hosted {
         is_more
     }
 
-    /// Whether operations look at the table of locks.
-    pub(super) fn look_at_locks(&self, operations: &Transaction) -> bool {
-        let mut tables = Operations::from(operations).tables();
-        self.lock_table.is_some() && tables.any(|table| table == LOCK_TABLE)
-    }
-
-    /// The table of locks was changed back: rows that are different now are shown again.
+    /// Marks the rows of the table of locks that an undo changed, to be shown again.
     pub(super) fn locks_undone(&self, head: &Head, changes: &Changes) {
         let Some(table) = self.lock_table else { return };
         let Some(name) = head.database.schema().table(table).column_id("name") else { return };
@@ -85,6 +78,25 @@ impl Hosted {
         self.put_own(&mut head, table, key, rows, durable, done);
     }
 
+    /// Replaces all rows of the table by these rows of the server's own. They are synced.
+    pub(crate) fn replace_own(
+        self: &Arc<Self>,
+        table: &str,
+        rows: Vec<Vec<(&'static str, Datum)>>,
+        done: Option<Done>,
+    ) {
+        let mut head = self.head();
+        let schema = head.database.schema().clone();
+        let Some(table) = schema.table_id(table) else { return };
+        let old = head.database.store().rows(table);
+        let mut puts: Vec<Put> = old.map(|row| (table, row_uuid(row), None)).collect();
+        for values in rows {
+            let values = own_values(schema.table(table), None, values);
+            puts.push((table, head.database.fresh_uuid(), Some(values)));
+        }
+        self.put_rows(&mut head, puts, true, done);
+    }
+
     fn put_own(
         self: &Arc<Self>,
         head: &mut Head,
@@ -98,7 +110,7 @@ impl Hosted {
         self.put_rows(head, puts, durable, done);
     }
 
-    /// Puts rows as the server itself, past the rules for clients.
+    /// Writes rows as the server itself, without the checks for clients.
     pub(super) fn put_rows(
         self: &Arc<Self>,
         head: &mut Head,
@@ -110,7 +122,7 @@ impl Hosted {
         self.commit_own(head, changes, durable, done);
     }
 
-    /// Gets changes of the server's own, which the head has already, in line to be written.
+    /// Queues changes of the server's own, which the head has already, to be written.
     fn commit_own(
         self: &Arc<Self>,
         head: &mut Head,
@@ -125,7 +137,7 @@ impl Hosted {
                 if !self.is_journaled || (head.queue.is_empty() && !head.committing) {
                     return done(Ok(()));
                 }
-                // What it says already may not be written yet, and may still fail.
+                // The present content may not be written yet, and writing may still fail.
                 let work = move |log: Result<&mut dyn paceline_journal::Log, &Error>| {
                     done(log.map(drop).map_err(Clone::clone));
                 };
@@ -135,7 +147,7 @@ impl Hosted {
                 head.database.undo(&changes);
                 let error = head.broken.clone();
                 if let (Some(done), Some(error)) = (done, error) {
-                    // Behind what is in front of it, and without a lock of the head.
+                    // Queued after what is ahead of it, and called without a lock of the head.
                     let work: Work = Box::new(move |_| done(Err(error)));
                     head.push(Entry::Step(Step { blocks: false, work }));
                 }
@@ -155,13 +167,13 @@ impl Hosted {
         }
     }
 
-    /// Whether changes are of tables that the journal keeps.
+    /// Whether changes are in tables that the journal keeps.
     fn is_recorded(&self, changes: &Changes) -> bool {
         changes.rows.iter().any(|change| !self.unjournaled.contains(&change.table))
     }
 
-    /// Begins to configure the engine by this database: brings its rows to what is left of them after
-    /// a restart, and has the engine use that.
+    /// Begins to configure the engine from this database: reduces its rows to those that survive a restart, and
+    /// passes them to the engine.
     pub(crate) fn begin_control(
         self: &Arc<Self>,
         control: &Arc<Control>,
@@ -170,7 +182,7 @@ impl Hosted {
         let wrong = |error: ModelError| constraint(error);
         let mut head = self.head();
         let mut model = Model::new(Arc::clone(head.database.schema())).map_err(wrong)?;
-        // What is claimed is named by resources as they are now, before transient ones go.
+        // Claims are named by resources as they are now, before transient ones are deleted.
         let graph = |model: &mut Model, head: &Head| {
             Graph::build(None, model.resources(head.database.store())).map(Arc::new).ok()
         };
@@ -206,8 +218,8 @@ impl Hosted {
     }
 }
 
-/// Leaves transient resources to the next start if deleting them now would give the holders of permits more claims
-/// than there is room for (D1). Unlike an edit, a start cannot be refused.
+/// Leaves transient resources to the next start if deleting them now would give the holders of permits more
+/// claims than there is room for (D1). Unlike an edit, a start cannot be refused.
 fn spare_resources(
     model: &mut Model,
     head: &Head,
@@ -255,7 +267,7 @@ impl Hosted {
         rows.filter_map(|row| read(schema.table(id), row)).collect()
     }
 
-    /// The same, where each row must be readable; else the error names the first that is not.
+    /// The same, but fails if a row is unreadable; the error names the first such row.
     pub(crate) fn all_own_rows<T>(
         &self,
         table: &str,
@@ -272,24 +284,13 @@ impl Hosted {
 }
 
 impl Head {
-    /// What puts a row of the server's own into its place; none if it is to go and is not there.
+    /// The change that writes or deletes a row of the server's own; `None` if it is to be deleted and does not
+    /// exist.
     pub(super) fn own_put(&mut self, table: TableId, key: &str, row: OwnRow) -> Option<Put> {
         let schema = self.database.schema().clone();
         let uuid = self.find_own(table, key, Datum::One(row.key));
         let old = uuid.and_then(|uuid| self.database.store().row(table, uuid));
-        let values = row.values.map(|mut values| {
-            // The columns of a table are in the order of their names.
-            values.sort_unstable_by_key(|(name, _)| *name);
-            let mut values = values.into_iter().peekable();
-            let value = |(at, column): (usize, &Column)| {
-                while values.next_if(|(name, _)| **name < *column.name).is_some() {}
-                let kept = || old.map_or(&column.default, |old| &old[at]).clone();
-                let named = values.next_if(|(name, _)| **name == *column.name);
-                named.map_or_else(kept, |(_, value)| value)
-            };
-            let columns = schema.table(table).columns.iter().enumerate();
-            columns.skip(ColumnId::FIRST).map(value).collect()
-        });
+        let values = row.values.map(|values| own_values(schema.table(table), old, values));
         if uuid.is_none() && values.is_none() {
             return None;
         }
@@ -308,4 +309,22 @@ impl Head {
         };
         row.map(|row| paceline_tables::row_uuid(&row))
     }
+}
+
+/// All values of a row: the given ones, by column name, and the present ones for the other columns.
+fn own_values(
+    table: &TableSchema,
+    old: Option<&Row>,
+    mut values: Vec<(&'static str, Datum)>,
+) -> Vec<Datum> {
+    // The columns of a table are sorted by name.
+    values.sort_unstable_by_key(|(name, _)| *name);
+    let mut values = values.into_iter().peekable();
+    let value = |(at, column): (usize, &Column)| {
+        while values.next_if(|(name, _)| **name < *column.name).is_some() {}
+        let kept = || old.map_or(&column.default, |old| &old[at]).clone();
+        let named = values.next_if(|(name, _)| **name == *column.name);
+        named.map_or_else(kept, |(_, value)| value)
+    };
+    table.columns.iter().enumerate().skip(ColumnId::FIRST).map(value).collect()
 }

@@ -1,4 +1,4 @@
-//! What a client missed that returns with `monitor_cond_since`.
+//! The changes that a client missed which returns with `monitor_cond_since`.
 //!
 //! The committer takes the transactions that the client does not know out of the history, which costs a pointer each,
 //! reserves the place of the answer in the client's outbox and adds the monitor. The net effect is computed and encoded
@@ -15,13 +15,13 @@ use paceline_types::Uuid;
 use std::sync::Arc;
 use std::task::Waker;
 
-/// Clauses tested on changed rows that the committer has time for.
+/// Clauses that the committer may test on changed rows.
 const SHORT_STEPS_MAX: usize = 256;
 
-/// Memory of changed rows that it has time for.
+/// Memory of changed rows that the committer may read.
 const SHORT_BYTES_MAX: usize = 32 << 10;
 
-/// The answer to a client that comes back, not computed yet.
+/// The answer to a client that returns, not computed yet.
 pub(super) struct Missed {
     pub(super) session: Arc<Session>,
     pub(super) monitor: Arc<Monitor>,
@@ -32,24 +32,24 @@ pub(super) struct Missed {
     pub(super) bytes: usize,
     /// The last transaction.
     pub(super) transaction: Uuid,
-    /// The place that its answer has in the outbox.
+    /// The place of the answer in the outbox.
     pub(super) later: Arc<Later>,
-    /// The net effect, in the course of being written.
+    /// The net effect, partly written.
     pub(super) telling: Option<Telling>,
 }
 
 impl Missed {
-    /// Whether the answer takes no longer than moving it to another thread.
+    /// Whether making the answer is faster than moving it to another thread.
     pub(super) fn is_short(&self) -> bool {
         let rows: usize = self.transactions.iter().map(|changes| changes.rows.len()).sum();
-        // Conditions look at values that have not changed, too.
+        // Conditions read unchanged values too.
         let all = self.transactions.iter().flat_map(|changes| &changes.rows);
         self.bytes <= SHORT_BYTES_MAX
             && rows.saturating_mul(self.monitor.weight()) <= SHORT_STEPS_MAX
             && row_bytes(all, SHORT_BYTES_MAX).is_some()
     }
 
-    /// Goes on with the answer for about so many steps. Answers whether there is more to do.
+    /// Works on the answer for about `steps` steps. Returns whether there is more to do.
     pub(super) fn go_on(&mut self, steps: usize) -> bool {
         let telling = self.telling.get_or_insert_with(|| {
             let net = merge(self.transactions.iter().map(|changes| &**changes));
@@ -59,14 +59,14 @@ impl Missed {
         telling.go_on(steps)
     }
 
-    /// The answer, when all is done.
+    /// The answer, once it is complete.
     pub(super) fn reply(&mut self) -> Reply {
         let text = self.telling.take().and_then(Telling::into_text);
         let content = Content::Text(text.unwrap_or_else(|| b"{}".to_vec()));
         Reply::Since { found: true, transaction: self.transaction, content }
     }
 
-    /// Puts the answer in its place. Answers the task to wake.
+    /// Puts the answer in its place. Returns the task to wake.
     pub(super) fn leave(&mut self) -> Option<Waker> {
         let reply = self.reply();
         self.session.outbox.fill(&self.later, reply)

@@ -15,7 +15,7 @@ mod copy;
 mod edit;
 mod figures;
 mod kept;
-mod lane;
+pub(crate) mod lane;
 mod load;
 mod maintain;
 mod missed;
@@ -36,7 +36,7 @@ pub use convert::Converted;
 pub use edit::Author;
 pub(crate) use kept::{Claims, follow_all, followed, renamed_places};
 pub(crate) use load::load_with;
-pub use load::{Loaded, load_file};
+pub use load::{Loaded, SoundPart, load_file, load_sound_part};
 pub(crate) use maintain::OwnRow;
 pub(crate) use open::Storage;
 pub use open::{OpenDatabaseError, create_file};
@@ -59,7 +59,7 @@ use paceline_journal::Log;
 use paceline_locks::SessionId;
 use paceline_tables::json::Json;
 use paceline_tables::schema::{Schema, TableId};
-use paceline_tables::{Database, Error, Estimate, Interest, OpResult, Transaction};
+use paceline_tables::{Database, Error, Estimate, Interest, OpResult, Transaction, tag};
 use paceline_types::limits::READ_AT_ONCE_STEPS_MAX;
 use paceline_types::{Role, Span};
 use queue::{Answer, Entry};
@@ -79,11 +79,13 @@ pub struct Hosted {
     head: Mutex<Head>,
     /// The schema of the head, readable without its lock.
     schema: Mutex<Arc<Schema>>,
+    /// The text of a schema, made when a client first asks for it.
+    schema_text: Mutex<Option<SchemaText>>,
     writer: Mutex<Option<Box<dyn Log>>>,
     watchers: Mutex<Watchers>,
-    /// Clients that have left, which the next thread that locks the watchers removes from them.
+    /// Clients that have left. The next thread that locks the watchers removes them there.
     departed: Mutex<Vec<SessionId>>,
-    /// How many monitors each client has, those included that are not in `watchers` yet.
+    /// How many monitors each client has, including monitors that are not in `watchers` yet.
     monitors: Mutex<shares::Shares>,
     /// How many steps the conditions of these take beyond the usual, for every row that changes.
     condition_steps: Mutex<shares::Shares>,
@@ -91,20 +93,20 @@ pub struct Hosted {
     access: Arc<Access>,
     clock: Clock,
     tasks: Tasks,
-    /// Woken when an earlier deadline came.
+    /// Woken when an earlier deadline was set.
     rearm: Notify,
     is_journaled: bool,
     /// Whether the journal is being rewritten.
     compacting: AtomicBool,
     /// How often the journal's file failed so that it could not be trusted any more.
     failures: AtomicU64,
-    /// What the log says about that.
+    /// When failures are logged.
     troubles: troubles::Troubles,
     /// Whether the replacement of a broken file is due.
     repairing: AtomicBool,
-    /// Before this time a rewrite that failed is not tried again by itself.
+    /// A rewrite that failed is not retried automatically before this time.
     retry_at: AtomicU64,
-    /// Until this time small writes are left to a thread that may block, since one took long; 0 for never.
+    /// Small writes are left to a thread that may block until this time, because one was slow; 0 for never.
     slow_until: AtomicU64,
     policy: Policy,
     /// Tables that only the server changes.
@@ -113,26 +115,29 @@ pub struct Hosted {
     unjournaled: Vec<TableId>,
     /// The table that shows the locks, if this database has it.
     lock_table: Option<TableId>,
-    /// The tables that not every viewer may read, and who may.
+    /// The tables that not every viewer may read, with the least role that may.
     hidden: Vec<(&'static str, Role)>,
-    /// Plans what changes mean to the engine, if this is the database that configures it.
+    /// Plans the effects of changes on the engine, if this is the database that configures it.
     planner: OnceLock<Planner>,
-    /// Has what clients hold written here, if this is the database that it is kept in.
+    /// Provides the rows of what clients hold, if this is the database that keeps them.
     keeper: OnceLock<Weak<Keeper>>,
     /// Reads that take long.
     readers: lane::Lane<readers::Read>,
     /// Updates that take long to make.
     tellers: tellers::Tellers,
-    /// When figures were last brought up to date; 0 for never.
+    /// When figures were last updated; 0 for never.
     figures_shown: AtomicU64,
-    /// Whether a task brings them up to date every second; changed with the watchers locked.
+    /// Whether a task updates them every second; changed with the watchers locked.
     figures_followed: AtomicBool,
 }
+
+/// A schema and its JSON.
+type SchemaText = (Arc<Schema>, Arc<[u8]>);
 
 /// What a transaction sees and changes.
 struct Head {
     database: Database,
-    /// What transactions took in all, roughly.
+    /// The approximate number of steps that all transactions took.
     steps: u64,
     queue: VecDeque<Entry>,
     /// Whether a thread has the committer's role.
@@ -151,13 +156,13 @@ struct Head {
 /// The least role that may change anything; many changes need more.
 const CHANGES_NEED: Role = Role::Operator;
 
-/// How long one client's transactions keep the head before others have their turn.
+/// How long one client's transactions keep the head before others get their turn.
 const TURN_MAX: Span = Span::from_ms(5);
 
 /// Long enough for a thread that waits for a lock to wake up and take it.
 pub(crate) const LET_IN: Duration = Duration::from_micros(100);
 
-/// Does work that takes long where it keeps no task of the runtime waiting.
+/// Does long work where it keeps no task of the runtime waiting.
 pub fn aside<T>(work: impl FnOnce() -> T) -> T {
     let flavor = Handle::try_current().map(|handle| handle.runtime_flavor());
     match flavor {
@@ -171,8 +176,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Hosted {
-    /// Locks the head. Nobody knows how long a transaction will have it that has it now, so that a task of the runtime
-    /// waits for it aside, unless it is free in a moment.
+    /// Locks the head. A transaction may hold it for long, so a task of the runtime waits for it aside, unless
+    /// it becomes free in a moment.
     fn head(&self) -> MutexGuard<'_, Head> {
         crate::sync::try_briefly(&self.head).unwrap_or_else(|| aside(|| lock(&self.head)))
     }
@@ -192,7 +197,8 @@ impl Hosted {
         done
     }
 
-    /// Removes clients that have left from the watchers, unless another thread has those locked, which does it then.
+    /// Removes clients that have left from the watchers. If another thread has the watchers locked, that thread
+    /// removes them.
     fn forget_departed(&self) {
         while !lock(&self.departed).is_empty() {
             let Some(mut watchers) = crate::sync::try_lock(&self.watchers) else { return };
@@ -207,9 +213,24 @@ impl Hosted {
         lock(&self.schema).clone()
     }
 
-    /// Runs transactions of a client, one after the other under one lock of the head. Their replies
-    /// are left in the client's outbox, at once or when they are written; call [`Hosted::flush`]
-    /// after this.
+    /// The schema as JSON. The text is made once and sent to all clients.
+    #[must_use]
+    pub fn schema_text(&self) -> Arc<[u8]> {
+        let schema = self.schema();
+        let mut made = lock(&self.schema_text);
+        if let Some((of, text)) = &*made
+            && Arc::ptr_eq(of, &schema)
+        {
+            return Arc::clone(text);
+        }
+        let mut text = Vec::new();
+        schema.to_json().write(&mut text);
+        let (_, text) = made.insert((schema, text.into()));
+        Arc::clone(text)
+    }
+
+    /// Runs transactions of a client, one after the other under one lock of the head. Their replies are left in
+    /// the client's outbox, at once or when they are written. Call [`Hosted::flush`] after this.
     pub fn transact<T: Into<Transaction>>(
         self: &Arc<Self>,
         session: &Arc<Session>,
@@ -222,46 +243,49 @@ impl Hosted {
 
     /// Runs transactions of one client or caller, one after the other under one lock of the head.
     fn run_all(self: &Arc<Self>, transactions: impl Iterator<Item = (Asker, Transaction)>) {
-        let mut transactions = transactions.peekable();
-        if let Some((_, operations)) = transactions.peek() {
+        // Scanning all operations of a long message takes a while, and so does freeing them. They are scanned
+        // before the head is locked, and freed after it is unlocked.
+        let glanced = transactions.map(|(asker, operations)| {
+            let glance = self.glance(asker.who(), &operations);
+            (asker, Arc::new(operations), glance)
+        });
+        let transactions: Vec<_> = glanced.collect();
+        if let Some((_, operations, _)) = transactions.first() {
             self.show_figures_to(operations);
         }
-        // To free the operations of a long message takes a while, so that is done after the head is unlocked.
-        let mut tried = Vec::new();
         let mut head = self.head();
         let created = self.clock.now();
         let mut turn_ends = (head.steps + READ_AT_ONCE_STEPS_MAX, created.plus(TURN_MAX));
-        for (at, (asker, operations)) in transactions.enumerate() {
+        for (at, (asker, operations, glance)) in transactions.iter().enumerate() {
             if asker.is_gone() {
-                // The answers would not be read.
+                // The client would not read the answers.
                 return;
             }
-            // Those who wait already go before one that takes long.
+            // A long transaction runs after those that wait already.
             let is_long = || {
                 let Estimate { work, only_reads, .. } =
-                    Estimate::of(&operations, head.database.store());
+                    Estimate::of(&**operations, head.database.store());
                 work > READ_AT_ONCE_STEPS_MAX && !only_reads
             };
             if (at > 0 && is_long()) || head.steps > turn_ends.0 || self.clock.now() > turn_ends.1 {
-                // Others that wait for the head have their turn between two that take long. A lock that
-                // is given up and taken again at once would not let them in.
+                // Other threads that wait for the head get their turn between two long transactions. A lock
+                // that is released and taken again at once would not let them in.
                 drop(head);
                 aside(|| std::thread::sleep(LET_IN));
                 head = self.head();
                 let until = self.clock.now().plus(TURN_MAX);
                 turn_ends = (head.steps + READ_AT_ONCE_STEPS_MAX, until);
             }
-            if self.look_at_locks(&operations) {
+            if glance.looks_at_locks {
                 drop(head);
                 self.show_locks();
                 head = self.head();
             }
-            if let Err(results) = self.check_transact(&head, asker.who(), &operations) {
+            let (asker, operations) = (asker.clone(), Arc::clone(operations));
+            if let Err(results) = self.check_transact(asker.who(), glance) {
                 head.answer(Answer { to: asker, reply: Reply::Results(results) }, false, None);
                 continue;
             }
-            let operations = Arc::new(operations);
-            tried.push(Arc::clone(&operations));
             self.accept(&mut head, Request { asker, operations, created });
         }
     }
@@ -274,22 +298,23 @@ impl Hosted {
         self.begin(head, request);
     }
 
-    /// Runs a new request, unless another one of its client waits under the same id.
+    /// Runs a new request, unless another request of its client waits under the same id.
     fn begin(self: &Arc<Self>, head: &mut Head, request: Request) {
         if let Asker::Client { session, ticket } = &request.asker
             && head.waits.find(session.id, ticket).is_some()
         {
-            let name = std::iter::once(Json::string(self.name.clone()));
-            let operations = request.operations.written().unwrap_or_default().iter().cloned();
-            let params = Json::Array(name.chain(operations).collect());
-            let error = Error::syntax(&params, "transact: duplicate request ID");
+            let name = Json::string(self.name.clone());
+            let operations = request.operations.written().unwrap_or_default();
+            let params = std::iter::once(&name).chain(operations);
+            let details = "transact: duplicate request ID";
+            let error = Error::quoting_array(tag::SYNTAX, params, details);
             request.asker.answer(Reply::Failed(error));
             return;
         }
         self.run(head, request, None);
     }
 
-    /// Runs `request` and whatever parked transactions its changes let through.
+    /// Runs `request` and the parked transactions that its changes let through.
     fn run(self: &Arc<Self>, head: &mut Head, request: Request, number: Option<u64>) {
         let mut again: VecDeque<u64> = self.attempt(head, request, number).into();
         while let Some(number) = again.pop_front() {
@@ -323,14 +348,14 @@ impl Hosted {
         }
     }
 
-    /// Lets an answer that has nothing to do with this database leave behind those that wait here.
+    /// Sends an answer that does not depend on this database, after the answers that wait here.
     pub fn answer(&self, session: &Arc<Session>, ticket: Ticket, reply: Reply) {
         let to = Asker::Client { session: session.clone(), ticket };
         self.head().answer(Answer { to, reply }, false, None);
     }
 
-    /// Cancels a transaction that is parked, or held back during a conversion; false if there is none
-    /// under this ticket.
+    /// Cancels a transaction that is parked, or deferred during a conversion; false if there is none under this
+    /// ticket.
     pub fn cancel(&self, session: &Session, ticket: &Ticket) -> bool {
         let mut head = self.head();
         let parked = head.waits.find(session.id, ticket);
@@ -345,9 +370,10 @@ impl Hosted {
         true
     }
 
-    /// Writes what waits and syncs the journal, at the end of service.
+    /// Writes the queue and syncs the journal, at shutdown.
     pub(crate) fn close(self: &Arc<Self>) {
         self.flush_blocking();
+        self.wait_for_committer();
         if let Some(log) = self.writer().as_mut().filter(|_| !self.policy.read_only) {
             self.repair_now(&mut **log);
             if let Err(error) = log.sync() {
@@ -356,14 +382,14 @@ impl Hosted {
         }
     }
 
-    /// Forgets what a client that left was waiting for and watching.
+    /// Drops the waits and monitors of a client that left.
     pub(crate) fn end_session(&self, session: &Session) {
         let mut head = self.head();
         for number in head.waits.of_session(session.id) {
             head.waits.take(number);
         }
         drop(head);
-        // It must not wait while another thread sends updates.
+        // This must not wait while another thread sends updates.
         lock(&self.departed).push(session.id);
         self.forget_departed();
     }
@@ -384,7 +410,7 @@ impl Hosted {
         }
     }
 
-    /// Ends parked transactions whose time is up, for as long as the host lives.
+    /// Ends parked transactions that time out, for as long as the host lives.
     pub(crate) async fn run_timer(self: Arc<Self>) {
         loop {
             let deadline = self.head().waits.next_deadline();
@@ -412,7 +438,7 @@ impl Hosted {
 }
 
 impl Head {
-    /// Leaves an entry for the committer, at the expense of its client.
+    /// Leaves an entry for the committer, and charges it to its client.
     fn push(&mut self, entry: Entry) {
         if let Some((session, bytes)) = entry.charge() {
             session.charge(bytes);
@@ -420,8 +446,8 @@ impl Head {
         self.queue.push_back(entry);
     }
 
-    /// Lets an answer leave: at once if nothing is in front of it. `again` is run once more if what
-    /// is in front of it is undone.
+    /// Sends an answer: at once if no entry is ahead of it. `again` is run once more if an entry ahead of it is
+    /// undone.
     fn answer(&mut self, answer: Answer, sync: bool, again: Option<Request>) {
         if self.queue.is_empty() && !self.committing && !sync {
             answer.to.answer(answer.reply);

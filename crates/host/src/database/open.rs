@@ -1,6 +1,6 @@
 //! Opening and creating databases.
 //!
-//! Owns what it takes to put a database in service; reading its journal is in `load.rs`.
+//! Owns the steps of putting a database in service; reading its journal is in `load.rs`.
 
 use super::shares::Shares;
 use super::watch::{CONDITION_STEPS, MONITORS};
@@ -26,9 +26,9 @@ use tokio::sync::Notify;
 /// Why a database file cannot be served.
 #[derive(Debug)]
 pub enum OpenDatabaseError {
-    /// The journal says so.
+    /// The journal cannot be opened.
     Journal(OpenError),
-    /// The file is not JSON, or its schema is not one.
+    /// The file is not JSON, or its schema is invalid.
     Schema(String),
     /// Another database of that name is served already.
     Duplicate(String),
@@ -61,14 +61,26 @@ pub fn create_file(
     FileLog::create_on(disk, path, schema.to_json().to_text().as_bytes())
 }
 
-/// Tables of the daemon's own database that not every viewer may read. What clients hold is for operators:
-/// the name of a permit is a secret of its user, because who knows it and is the user may give it back, and
-/// a row does not know who reads it. The API shows viewers the same permits without their names.
-const HIDDEN: [(&str, Role); 4] = [
+/// Tables of the daemon's own database that not every viewer may read. What clients hold is for operators: the
+/// name of a permit is a secret of its user, because a client with the same user and that name may release it,
+/// and a row does not depend on its reader. The API shows viewers the same permits without their names.
+const HIDDEN: [(&str, Role); 5] = [
     (own::TOKEN_TABLE, Role::Admin),
     (own::PERMIT_TABLE, Role::Operator),
     (own::SESSION_TABLE, Role::Operator),
     (own::LEASED_LOCK_TABLE, Role::Operator),
+    (own::WAITER_TABLE, Role::Operator),
+];
+
+/// Tables of the daemon's own database that no client writes.
+const MAINTAINED: [&str; 7] = [
+    own::DAEMON_TABLE,
+    own::LOCK_TABLE,
+    own::SESSION_TABLE,
+    own::LEASED_LOCK_TABLE,
+    own::PERMIT_TABLE,
+    own::WAITER_TABLE,
+    own::FILE_TABLE,
 ];
 
 /// How a database is kept.
@@ -91,15 +103,7 @@ impl Hosted {
         let is_own = *schema.name == *own::DATABASE;
         let own_table = |name: &str| is_own.then(|| schema.table_id(name)).flatten();
         let lock_table = own_table(own::LOCK_TABLE);
-        let tables = [
-            own::DAEMON_TABLE,
-            own::LOCK_TABLE,
-            own::SESSION_TABLE,
-            own::LEASED_LOCK_TABLE,
-            own::PERMIT_TABLE,
-            own::FILE_TABLE,
-        ];
-        let maintained = tables.into_iter().filter_map(own_table).collect();
+        let maintained = MAINTAINED.into_iter().filter_map(own_table).collect();
         let hidden = if is_own { HIDDEN.to_vec() } else { Vec::new() };
         let log = match storage {
             Storage::Log(log) => Some(log),
@@ -108,6 +112,7 @@ impl Hosted {
         Self {
             name: schema.name.to_string(),
             schema: Mutex::new(schema.clone()),
+            schema_text: Mutex::default(),
             is_journaled: log.is_some(),
             writer: Mutex::new(log),
             head: Mutex::new(Head {

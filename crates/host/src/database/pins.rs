@@ -1,11 +1,11 @@
 //! Snapshots that answers to clients keep in memory until they are read.
 //!
-//! An answer that is written from a snapshot takes next to nothing while the database stays as it is. When
-//! rows change, the snapshot keeps them as they were. Promises that all snapshots of one database that wait for
-//! clients keep no more than [`PINNED_BYTES_MAX`] that the head does not have, and a little more while that is
-//! found out: what they keep is weighed whenever changes may have added an eighth of that, and the clients
-//! whose snapshots are the oldest are cut off until the rest is within the bound (promise D1). Keeps no snapshot itself, and
-//! weighs them while no lock is held.
+//! An answer that is written from a snapshot takes almost no memory while the database stays unchanged. When
+//! rows change, the snapshot keeps the old ones. Promises that all snapshots of one database that wait for
+//! clients keep at most [`PINNED_BYTES_MAX`] that the head does not have, apart from a short delay: they are
+//! weighed whenever changes may have added an eighth of that. Then the clients with the oldest snapshots are
+//! disconnected until the rest is within the bound (promise D1). Keeps no snapshot itself, and weighs them
+//! while no lock is held.
 
 use super::asker::Asker;
 use super::waits::Request;
@@ -21,23 +21,23 @@ use std::sync::{Arc, Weak};
 /// Pointers that the first change to a part of a table copies for a snapshot.
 const COPIED_BYTES: usize = 3 << 10;
 
-/// Answers with more rows than this, or with rows that take more than [`SELECTED_BYTES_MIN`], keep the snapshot that the
-/// rows are of; the rows of others count in full as bytes of their connection.
+/// Answers with more rows than this, or with rows that take more than [`SELECTED_BYTES_MIN`], keep the snapshot
+/// of the rows. The rows of other answers count in full as bytes of their connection.
 pub(crate) const SELECTED_ROWS_MIN: usize = 1_000;
 const SELECTED_BYTES_MIN: usize = 64 << 10;
 
-/// How many pins are kept in mind without a look which of them are over.
+/// How many pins are kept before ended ones are removed.
 const PINS_MIN: usize = 64;
 
 /// Which snapshots wait for clients.
 pub(super) struct Pins {
-    /// What they may keep.
+    /// The most bytes that they may keep.
     pub(super) bytes_max: usize,
-    /// The oldest first, among them some that are over.
+    /// The oldest first. Some of them may have ended.
     all: Vec<Pin>,
     /// How many there were when ended pins were last removed.
     swept: usize,
-    /// What changes may have added since the last time they were weighed.
+    /// The bytes that changes may have added since they were last weighed.
     changed: usize,
 }
 
@@ -48,7 +48,7 @@ struct Pin {
     rows: WeakSnapshot,
 }
 
-/// Snapshots that are to be weighed.
+/// Snapshots to be weighed.
 pub(super) struct Weighing {
     pins: Vec<Pin>,
     bytes_max: usize,
@@ -73,14 +73,14 @@ impl Pins {
         self.swept = self.all.len();
     }
 
-    /// Takes note of what changes may have added.
+    /// Counts the bytes that changes may have added.
     pub(super) fn note(&mut self, changes: &Changes) {
         if !self.all.is_empty() {
             self.changed += changes.memory() + changes.rows.len() * COPIED_BYTES;
         }
     }
 
-    /// What is to be weighed, if that is due.
+    /// The snapshots to be weighed, if that is due.
     pub(super) fn take_due(&mut self) -> Option<Weighing> {
         if self.changed <= self.bytes_max / 8 {
             return None;
@@ -92,7 +92,7 @@ impl Pins {
     }
 }
 
-/// Whether the rows of an answer take so much that they matter.
+/// Whether the rows of an answer take so much memory that they keep their snapshot.
 pub(super) fn is_large(results: &[OpResult]) -> bool {
     let mut left = SELECTED_BYTES_MIN;
     selected(results).any(|selected| {
@@ -110,7 +110,7 @@ fn selected(results: &[OpResult]) -> impl Iterator<Item = &Selected> {
     })
 }
 
-/// Has the rows of an answer keep `content`, which those are of that `is_of` says so of.
+/// Makes the rows of an answer keep `content`, if `is_of` says that they belong to it.
 pub(super) fn pin(
     results: &mut [OpResult],
     content: &Snapshot,
@@ -125,7 +125,7 @@ pub(super) fn pin(
 
 #[cfg(test)]
 impl Pins {
-    /// Has them weighed when that is next asked.
+    /// Makes the next check weigh all snapshots.
     pub(super) fn note_all(&mut self) {
         self.changed = usize::MAX;
     }
@@ -148,8 +148,8 @@ impl Head {
         rows
     }
 
-    /// Has an answer that takes much keep the content as it is now. Rows that the transaction has changed again, or
-    /// whose changes are undone, are not of that and count by themselves.
+    /// Makes a large answer keep the present content. Rows that the transaction has changed again, or whose
+    /// changes are undone, do not belong to it and are counted separately.
     pub(super) fn pin_large(&mut self, request: &Request, results: &mut [OpResult]) {
         if !is_large(results) {
             return;
@@ -163,7 +163,7 @@ impl Head {
         pin(results, &content, |table, row| only_reads || is_there(table, row));
     }
 
-    /// Takes changes back. An answer may keep them, which counts.
+    /// Undoes changes. An answer may still keep them, so they count.
     pub(super) fn undo(&mut self, changes: &Changes) {
         self.pins.note(changes);
         self.database.undo(changes);
@@ -171,7 +171,7 @@ impl Head {
 }
 
 impl Hosted {
-    /// Cuts off the clients whose snapshots are too old, on a thread of its own.
+    /// Disconnects the clients whose snapshots are too old, on a separate thread.
     pub(super) fn weigh_later(&self, weighing: Weighing, now: Snapshot) {
         let name = self.name.clone();
         self.tasks.spawn_blocking(move || {
@@ -184,7 +184,7 @@ impl Hosted {
 }
 
 impl Weighing {
-    /// Cuts off the clients whose snapshots, with all newer ones, keep more than they may. Answers how many.
+    /// Disconnects the clients whose snapshots, with all newer ones, keep more than they may. Returns how many.
     pub(super) fn run(self, now: Snapshot) -> usize {
         let (mut later, mut bytes, mut cut) = (now, 0usize, 0);
         for Pin { session, rows } in self.pins.iter().rev() {

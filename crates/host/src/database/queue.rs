@@ -1,7 +1,7 @@
-//! What waits for its position to be on disk before it is published.
+//! Entries that wait for their position to be on disk before they are published.
 //!
-//! Entries leave in the order they came in. A commit is published when it is written (or synced, if
-//! it is durable); an answer that was read from the head leaves behind the commits it has seen.
+//! Entries leave in the order of arrival. A commit is published when it is written, or synced if it is durable.
+//! An answer that was read from the head leaves after the commits it has seen.
 
 use crate::control::Consequence;
 use crate::outbox::{Reply, Ticket};
@@ -19,12 +19,12 @@ use super::asker::Asker;
 use super::waits::Request;
 use super::{Head, Hosted};
 
-/// One step of the queue.
+/// One entry of the queue.
 pub(super) enum Entry {
     /// A transaction that changed the head.
     Commit(Commit),
-    /// An answer without changes; `sync` if everything before it must be on disk first. If what it
-    /// was read from is undone, `again` is run once more.
+    /// An answer without changes; `sync` if everything before it must be on disk first. If what it read is
+    /// undone, `again` is run once more.
     Answer { answer: Answer, sync: bool, again: Option<Request> },
     /// A client begins to watch.
     Watch(Watch),
@@ -39,22 +39,22 @@ pub(super) enum Entry {
 /// A transaction that changed the head.
 pub(super) struct Commit {
     pub(super) changes: Arc<Changes>,
-    /// Bytes of memory that the changes keep at the expense of the client; 0 if they are the server's own.
+    /// Bytes of memory that the changes keep, charged to the client; 0 if they are the server's own.
     pub(super) bytes: usize,
     pub(super) schema: Arc<Schema>,
     pub(super) comment: String,
     pub(super) durable: bool,
     pub(super) answer: Option<Answer>,
-    /// What it means to the engine, done when it is published, before updates and replies leave.
+    /// Its effect on the engine, run when it is published, before updates and replies leave.
     pub(super) consequence: Option<Consequence>,
-    /// Told when it is published, or why it was undone.
+    /// Called when it is published, or with the reason why it was undone.
     pub(super) done: Option<Done>,
 }
 
-/// Hears how a transaction of the server itself ended.
+/// Receives the outcome of a transaction of the server's own.
 pub(super) type Done = Box<dyn FnOnce(Result<(), Error>) + Send>;
 
-/// A reply and where it goes.
+/// A reply and its recipient.
 pub(super) struct Answer {
     pub(super) to: Asker,
     pub(super) reply: Reply,
@@ -82,7 +82,7 @@ pub(super) struct Rewatch {
     pub(super) rows: Snapshot,
 }
 
-/// Work on the journal, or what to do instead if the transactions before it failed.
+/// Work on the journal, which receives an error if the transactions before it failed.
 pub(super) struct Step {
     /// Whether it waits for the disk.
     pub(super) blocks: bool,
@@ -92,8 +92,8 @@ pub(super) struct Step {
 pub(super) type Work = Box<dyn FnOnce(Result<&mut dyn Log, &Error>) + Send>;
 
 impl Hosted {
-    /// Puts changes that the head has already in line to be written: the one way for changes into the queue. Returns the
-    /// parked transactions that they may let go on.
+    /// Queues changes that the head has already to be written. This is the only way for changes into the queue.
+    /// Returns the parked transactions that they may let through.
     pub(super) fn submit(&self, head: &mut Head, commit: Commit) -> Vec<u64> {
         let woken = head.waits.touched_by(&commit.changes);
         head.pins.note(&commit.changes);
@@ -126,7 +126,7 @@ impl Entry {
         }
     }
 
-    /// The client this entry is for, and what it counts for while it waits.
+    /// The client this entry is charged to, and the bytes it counts for while it waits.
     pub(super) fn charge(&self) -> Option<(&Arc<Session>, usize)> {
         const ENTRY: usize = 256;
         match self {
@@ -190,18 +190,20 @@ impl Answer {
         self.to.leave(self.reply)
     }
 
-    /// Adds an error behind the results.
+    /// Adds an error after the results.
     pub(super) fn add_error(&mut self, error: Error) {
         if let Reply::Results(results) = &mut self.reply {
             results.push(OpResult::Error(error));
         }
     }
 
-    /// Sends the answer that the transaction failed: no operation counts, and the error says why.
+    /// Sends the answer that the transaction failed: the results of all operations are void, and the error says
+    /// why.
     fn fail(mut self, error: &Error) {
         if let Reply::Results(results) = &mut self.reply {
-            results.iter_mut().for_each(|result| *result = OpResult::Null);
-            results.push(OpResult::Error(error.clone()));
+            let operations = results.iter().map(OpResult::operations).sum();
+            let nothing = (operations > 0).then_some(OpResult::Nulls(operations));
+            *results = nothing.into_iter().chain([OpResult::Error(error.clone())]).collect();
         }
         if let Some(waker) = self.leave() {
             waker.wake();

@@ -1,8 +1,8 @@
 //! Long reads: run on a snapshot, beside everything else.
 //!
-//! A transaction that only reads, but much, would keep everybody from the head. Its rows are those of a
-//! snapshot, its answer takes its place among the client's answers and updates at once and is filled in
-//! when it is there. A few threads do this work for a database, in turns (`lane.rs`).
+//! A long transaction that only reads would keep other clients from the head, so it reads a snapshot. Its
+//! answer takes its place among the client's answers and updates at once, and is filled in when it is complete.
+//! A few threads do this work for a database, in turns (`lane.rs`).
 
 use super::asker::Asker;
 use super::queue::Answer;
@@ -13,11 +13,10 @@ use paceline_tables::{Context, Snapshot, Transaction, Work};
 use paceline_types::limits::READ_STEPS_MAX;
 use std::sync::Arc;
 
-/// What a read that is not answered yet counts for in the memory of its client, so that it can have a few
-/// at a time and no more.
+/// The memory that an unanswered read counts for at its client, so that a client can have only a few at a time.
 pub(super) const READ_BYTES: usize = 1 << 20;
 
-/// A transaction that only reads, on these rows.
+/// A transaction that only reads, and the rows to read.
 pub(super) struct Read {
     asker: Asker,
     later: Arc<Later>,
@@ -26,7 +25,7 @@ pub(super) struct Read {
 }
 
 impl Hosted {
-    /// Reads what `request` asks for on a thread of its own, from the rows as they are now.
+    /// Reads what `request` asks for on a separate thread, from the rows as they are now.
     pub(super) fn read_beside(self: &Arc<Self>, head: &mut Head, request: Request) {
         let later = Arc::new(Later::default());
         let asker = request.asker.clone();
@@ -61,7 +60,7 @@ impl Hosted {
     }
 
     fn select(&self, operations: &Transaction, rows: &Snapshot) -> Reply {
-        // No `assert` is among these operations, so no lock is asked for.
+        // These operations contain no `assert`, so no lock is checked.
         let context = Context {
             elapsed_ms: 0,
             owns_lock: &|_| false,

@@ -1,20 +1,22 @@
-//! A copy of the daemon's own database put back in its place, while no daemon has it open.
+//! Restores a copy of the daemon's own database to its place, while no daemon has it open.
 //!
 //! Promises that a copy that is damaged or of another schema changes nothing; that the file before is kept
 //! aside; that the new one takes its place in one step, with a side file of its own, so that the next start does
 //! not miss what the old one had; that the daemon's user can open it; that nothing is held afterwards; and that
 //! fencing and request numbers are above all given before (L2). If the file before belongs to the same daemon as the
-//! copy, numbers go on behind it. If not, nobody knows which were given: then as many are skipped as in every copy, and
-//! more than a daemon can give in the time since the copy was made. So a copy that is put back twice does not give the
-//! same numbers twice. A restore that failed or was killed does not keep the next one from its work.
+//! copy, numbers go on behind it. If not, it is unknown which numbers were given. Then they go on at the microseconds since 1970:
+//! a daemon gives fewer than one number a microsecond, so all that it gave before are below that, whichever copies were put
+//! back before and in whichever order. This rests on a clock that was not set back. If the copy has a higher number than
+//! the clock allows, the restore skips as many as for every copy. A restore that failed or was killed does not keep the
+//! next one from its work.
 
 mod owner;
 
 use super::copy::{HELD, NUMBERS, NUMBERS_SKIPPED};
-use super::load::{self, Loaded, load_file};
+use super::load::{Loaded, load_file, load_sound_part};
 use super::open::{OpenDatabaseError, create_file};
 use super::replace;
-use crate::clock::{Clock, wall_ms};
+use crate::clock::wall_us;
 use crate::own;
 use owner::Owner;
 use paceline_journal::disk::{Disk, RealDisk};
@@ -26,23 +28,20 @@ use paceline_tables::{Database, Row, row_uuid};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What is said in the record of a restored file.
+/// The comment in the record of a restored file.
 const COMMENT: &str = "restored by paceline";
-
-/// How many numbers a daemon gives in a millisecond at most, as a power of two.
-const NUMBERS_PER_MS_SHIFT: u32 = 10;
 
 /// What was done.
 #[derive(Debug)]
 pub struct Restored {
-    /// Where the file before is now, if there was one.
+    /// Where the previous file is now, if there was one.
     pub kept: Option<PathBuf>,
-    /// Whether numbers go on behind those of the file before.
+    /// Whether numbers continue after those of the previous file.
     pub numbers_go_on: bool,
 }
 
-/// Puts the copy in file `copy` in the place of the database in file `path`; `mark` tells the file before
-/// from others that are kept.
+/// Replaces the database in file `path` by the copy in file `copy`. `mark` distinguishes the name of the
+/// previous file from other kept files.
 ///
 /// # Errors
 ///
@@ -60,13 +59,12 @@ pub fn restore(copy: &Path, path: &Path, mark: &str) -> Result<Restored, OpenDat
         Some(Before::Damaged(Some(old))) => Given::Some(old),
         Some(Before::Damaged(None)) | None => Given::Unknown,
     };
-    let age_ms = wall_ms().saturating_sub(written_at(&disk, copy));
-    let numbers_go_on = number(&mut found.database, known, age_ms)?;
+    let numbers_go_on = number(&mut found.database, known, wall_us())?;
     let rows = found.database.snapshot();
     let mut kept = None;
     if before.is_some() {
         let aside = aside(path, mark);
-        // A second name first, so that there is a file under the old one at every moment.
+        // The second name is created first, so that a file has the old name at every moment.
         std::fs::hard_link(path, &aside).map_err(|error| failed(&aside, &error))?;
         kept = Some(aside);
     }
@@ -75,7 +73,7 @@ pub fn restore(copy: &Path, path: &Path, mark: &str) -> Result<Restored, OpenDat
         Some(Before::Damaged(_)) | None => {
             let new = path.with_extension("restored");
             let done = make(&disk, (&new, path), &rows, owner);
-            // What is left of it if it failed, and what the new file had beside it under its first name.
+            // Remains of a failed restore, and files that the new file had beside it under its first name.
             for left in [new.clone(), beside(&new, "synced"), beside(&new, "~lock~")] {
                 let _ = disk.remove(&left);
             }
@@ -92,7 +90,7 @@ pub fn restore(copy: &Path, path: &Path, mark: &str) -> Result<Restored, OpenDat
     Ok(Restored { kept, numbers_go_on })
 }
 
-/// The copy, whole and of a schema that this version can serve.
+/// The copy, checked to be complete and of a schema that this version can serve.
 fn read(disk: &Arc<dyn Disk>, copy: &Path) -> Result<Loaded, OpenDatabaseError> {
     let found = load_file(Arc::clone(disk), copy, Mode::ReadOnly)?;
     let name = copy.display();
@@ -112,10 +110,10 @@ fn read(disk: &Arc<dyn Disk>, copy: &Path) -> Result<Loaded, OpenDatabaseError> 
     Ok(found)
 }
 
-/// The file before.
+/// The previous file.
 enum Before {
     Sound(Box<Loaded>),
-    /// It is damaged, which may be why a copy is put back; with what stands before the damage.
+    /// It is damaged, which may be the reason for the restore; with the content before the damage.
     Damaged(Option<Box<Database>>),
 }
 
@@ -125,35 +123,11 @@ fn before(disk: &Arc<dyn Disk>, path: &Path) -> Result<Before, OpenDatabaseError
         Err(OpenDatabaseError::Journal(
             error @ (OpenError::Locked(_) | OpenError::Io(_) | OpenError::NotAFile(_)),
         )) => Err(error.into()),
-        Err(_) => Ok(Before::Damaged(sound_part(disk, path).map(Box::new))),
-    }
-}
-
-/// What the records say that stand before the damage.
-fn sound_part(disk: &Arc<dyn Disk>, path: &Path) -> Option<Database> {
-    let mut follow = FileLog::open_on(Arc::clone(disk), path, Mode::ReadOnly).ok()?;
-    let mut database = None;
-    while let Ok(Some(record)) = follow.next() {
-        if load::apply(&mut database, record.body, Clock::new()).is_err() {
-            break;
+        Err(_) => {
+            let sound = load_sound_part(Arc::clone(disk), path).ok();
+            Ok(Before::Damaged(sound.map(|sound| Box::new(sound.database))))
         }
     }
-    database
-}
-
-/// When the last record of a copy was written, in milliseconds since 1970; 0 if it does not say.
-fn written_at(disk: &Arc<dyn Disk>, copy: &Path) -> u64 {
-    let mut at_ms = 0;
-    let Ok(mut follow) = FileLog::open_on(Arc::clone(disk), copy, Mode::ReadOnly) else { return 0 };
-    while let Ok(Some(record)) = follow.next() {
-        // Within a text each quote has a backslash before it, so this is the key of a record.
-        const KEY: &[u8] = b"\"_date\":";
-        let found = record.body.windows(KEY.len()).rposition(|part| part == KEY);
-        let digits = found.and_then(|at| record.body.get(at + KEY.len()..)).unwrap_or_default();
-        let digits = digits.iter().take_while(|byte| byte.is_ascii_digit()).take(18);
-        at_ms = digits.fold(0, |number, digit| number * 10 + u64::from(digit - b'0'));
-    }
-    at_ms
 }
 
 fn write(rows: &paceline_tables::Snapshot, log: &mut FileLog) -> Result<(), OpenDatabaseError> {
@@ -161,7 +135,7 @@ fn write(rows: &paceline_tables::Snapshot, log: &mut FileLog) -> Result<(), Open
     written.map(drop).map_err(|error| OpenDatabaseError::Schema(error.to_string()))
 }
 
-/// Writes a file of its own, which gets its place when it is whole.
+/// Writes a new file, which replaces the old one when it is complete.
 fn make(
     disk: &Arc<dyn Disk>,
     (new, path): (&Path, &Path),
@@ -172,7 +146,7 @@ fn make(
     // No daemon may open or create the file meanwhile.
     let place = disk.resolve(path).map_err(moved)?;
     let _lock = disk.lock(&beside(&place, "~lock~")).map_err(OpenError::Locked)?;
-    // One that was killed may have left a part of it.
+    // A restore that was killed may have left a part of it.
     match disk.remove(new) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             return Err(failed(new, &error));
@@ -184,7 +158,7 @@ fn make(
     drop(log);
     owner.own(new).map_err(moved)?;
     disk.rename(new, path).map_err(moved)?;
-    // The side file belongs to a file by its inode; one of the file before would not be believed.
+    // The side file names its file by inode; that of the previous file would not be trusted.
     let _ = disk.remove(&beside(path, "synced"));
     disk.sync_dir(path.parent().unwrap_or(Path::new("."))).map_err(moved)
 }
@@ -207,19 +181,19 @@ fn failed(path: &Path, error: &std::io::Error) -> OpenDatabaseError {
     OpenDatabaseError::Schema(format!("{}: {error}", path.display()))
 }
 
-/// What is known of the numbers that were given.
+/// What is known of the numbers that were given out.
 #[derive(Clone, Copy)]
 enum Given<'d> {
-    /// This database has them all, if it is of the same daemon.
+    /// This database has all of them, if it is of the same daemon.
     All(&'d Database),
-    /// This one has some of them.
+    /// This database has some of them.
     Some(&'d Database),
     Unknown,
 }
 
-/// Lets go of all that is held, and sets the numbers of a copy that was made `age_ms` ago; whether they go on behind those
-/// of the file before.
-fn number(copy: &mut Database, known: Given<'_>, age_ms: u64) -> Result<bool, OpenDatabaseError> {
+/// Lets go of all that is held, and sets the numbers of a copy that is restored at `wall_us`, in microseconds since 1970;
+/// whether they go on behind those of the file before.
+fn number(copy: &mut Database, known: Given<'_>, wall_us: u64) -> Result<bool, OpenDatabaseError> {
     let wrong = |error: paceline_tables::Error| OpenDatabaseError::Schema(error.details);
     let mut puts: Vec<Put> = vec![];
     for table in HELD.into_iter().filter_map(|name| copy.schema().table_id(name)) {
@@ -230,12 +204,17 @@ fn number(copy: &mut Database, known: Given<'_>, age_ms: u64) -> Result<bool, Op
         Given::All(database) | Given::Some(database) => Daemon::of(database),
         Given::Unknown => None,
     };
-    // A daemon keeps the UUID of its row for life, and copies have it too.
+    // A daemon keeps the UUID of its row for life, and its copies have the same.
     let is_same = |old: &Daemon<'_>| daemon.as_ref().is_some_and(|new| new.uuid() == old.uuid());
     let old = old.filter(is_same);
     let goes_on = old.is_some() && matches!(known, Given::All(_));
-    let since = i64::try_from(age_ms).unwrap_or(i64::MAX).saturating_mul(1 << NUMBERS_PER_MS_SHIFT);
-    let skipped = if goes_on { 0 } else { NUMBERS_SKIPPED.saturating_add(since) };
+    let by_clock = i64::try_from(wall_us).unwrap_or(i64::MAX);
+    let next = |given: i64| match goes_on {
+        true => given,
+        // Not the higher of the two: numbers ahead of the clock would be above those of the next restore.
+        false if given < by_clock => by_clock,
+        false => given.saturating_add(NUMBERS_SKIPPED),
+    };
     if let Some(daemon) = daemon {
         let mut values = daemon.row.get(ColumnId::FIRST..).unwrap_or_default().to_vec();
         let mut set = |name: &str, value: Atom| {
@@ -246,7 +225,7 @@ fn number(copy: &mut Database, known: Given<'_>, age_ms: u64) -> Result<bool, Op
         };
         for name in NUMBERS {
             let given = daemon.given(name).max(old.as_ref().map_or(0, |old| old.integer(name)));
-            set(name, Atom::Integer(given.saturating_add(skipped)));
+            set(name, Atom::Integer(next(given)));
         }
         set("machine", Atom::string(""));
         puts.push((daemon.table, daemon.uuid(), Some(values)));
@@ -285,8 +264,8 @@ impl<'d> Daemon<'d> {
         self.datum(name).and_then(Datum::single).and_then(Atom::as_integer).unwrap_or(0)
     }
 
-    /// The numbers that were given when the copy was made: a copy names no machine, and its numbers are
-    /// beyond those given.
+    /// The numbers that were given out when the copy was made. A copy names no machine, and its numbers are
+    /// above those given out.
     fn given(&self, name: &str) -> i64 {
         let machine = self.datum("machine").and_then(Datum::single).and_then(Atom::as_str);
         let is_copy = machine.unwrap_or_default().is_empty();
@@ -294,3 +273,6 @@ impl<'d> Daemon<'d> {
         if is_copy { number.saturating_sub(NUMBERS_SKIPPED).max(0) } else { number }
     }
 }
+
+#[cfg(test)]
+mod tests;

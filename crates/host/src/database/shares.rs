@@ -1,9 +1,9 @@
-//! How much clients have of something that a database has a bounded amount of: monitors, transactions that
-//! wait, and the steps that trying those again takes. The locks of connections are counted likewise.
+//! Counts what clients take of a bounded resource of a database: monitors, waiting transactions, and the steps
+//! of trying those again. The locks of connections are counted in the same way.
 //!
 //! Promises that neither a connection nor a client with many connections (a user of this machine, or an
-//! address) takes all of it: each has a bound well below the database's, and a part is kept for root and
-//! the user who runs the daemon, who have no bound of their own beside that of a connection.
+//! address) takes all of it: each has a bound well below that of the database. A part is reserved for root and
+//! the user who runs the daemon, who are bounded only per connection.
 
 use crate::places::Peer;
 use crate::session::Session;
@@ -11,7 +11,7 @@ use paceline_locks::SessionId;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-/// How much there is.
+/// The bounds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bound {
     /// For one connection.
@@ -32,7 +32,7 @@ pub(crate) enum Full {
     All,
 }
 
-/// Whose share it is.
+/// The client that a share belongs to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Holder {
     session: SessionId,
@@ -45,12 +45,12 @@ impl Holder {
     }
 }
 
-/// What clients have.
+/// What clients have taken.
 #[derive(Debug)]
 pub(crate) struct Shares {
     bound: Bound,
     all: u64,
-    /// Only connections and peers that have something.
+    /// Only connections and peers that have taken something.
     sessions: BTreeMap<SessionId, u64>,
     peers: BTreeMap<Peer, u64>,
 }
@@ -69,7 +69,7 @@ impl Shares {
     /// Takes `amount`, unless that is more than a bound allows.
     pub(crate) fn take(&mut self, holder: Holder, amount: u64) -> Result<(), Full> {
         if amount == 0 {
-            // Also if others have all there is, or more than is open to this one.
+            // Even if others have taken everything, or more than is open to this client.
             return Ok(());
         }
         let Bound { connection, peer, all, kept } = self.bound;
@@ -94,7 +94,7 @@ impl Shares {
         Ok(())
     }
 
-    /// Gives back what [`Shares::take`] took.
+    /// Releases what [`Shares::take`] took.
     pub(crate) fn give_back(&mut self, holder: Holder, amount: u64) {
         self.all -= amount;
         subtract(self.sessions.entry(holder.session), amount);

@@ -17,18 +17,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Waker;
 
-/// What is done for one client before the next has its turn: a few milliseconds.
+/// The work done for one client before the next gets its turn: a few milliseconds.
 const PIECE_STEPS: usize = 500_000;
 
-/// What an update that is not made yet counts for in the memory of its client.
+/// The memory that an update counts for at its client until it is made.
 const UNTOLD_BYTES: usize = 1 << 10;
 
-/// What is to be made, and the memory that it keeps.
+/// Updates and answers to be made, and the memory that they keep.
 pub(super) struct Tellers {
     pub(super) lane: Lane<Job>,
-    /// What the changes take that wait here.
+    /// The bytes of the changes that wait here.
     kept: Arc<AtomicUsize>,
-    /// What they may take.
+    /// The most bytes that they may take.
     pub(super) kept_max: AtomicUsize,
 }
 
@@ -43,13 +43,13 @@ impl Default for Tellers {
 }
 
 impl Tellers {
-    /// Keeps changes of so many bytes until they are sent.
+    /// Counts changes of `bytes` bytes until they are sent.
     pub(super) fn keep(&self, bytes: usize) -> Arc<Kept> {
         self.kept.fetch_add(bytes, Ordering::Relaxed);
         Arc::new(Kept { all: Arc::clone(&self.kept), bytes })
     }
 
-    /// What the changes take that wait here.
+    /// The bytes of the changes that wait here.
     #[cfg(test)]
     pub(super) fn kept(&self) -> usize {
         self.kept.load(Ordering::Relaxed)
@@ -60,7 +60,7 @@ impl Tellers {
     }
 }
 
-/// Changes that count, once for all updates that are made of them, until this is dropped.
+/// Changes that count, once for all updates that are made from them, until this is dropped.
 pub(super) struct Kept {
     all: Arc<AtomicUsize>,
     bytes: usize,
@@ -72,13 +72,13 @@ impl Drop for Kept {
     }
 }
 
-/// Something to be made.
+/// An update or answer to be made.
 pub(super) enum Job {
     Update(Box<UpdateJob>),
     Missed(Box<Missed>, Charge),
 }
 
-/// Bytes that count for a client until this is dropped. So long it is not settled.
+/// Bytes that count for a client until this is dropped. Until then the client is not settled.
 pub(super) struct Charge {
     session: Arc<Session>,
     bytes: usize,
@@ -97,9 +97,9 @@ impl Drop for Charge {
     }
 }
 
-/// An update for all who watch the same.
+/// An update for all clients that watch the same.
 pub(super) struct UpdateJob {
-    /// Which transaction it tells of.
+    /// The number of the transaction that it reports.
     pub(super) number: u64,
     pub(super) telling: Telling,
     pub(super) place: Arc<LaterBody>,
@@ -107,7 +107,7 @@ pub(super) struct UpdateJob {
     pub(super) _kept: Arc<Kept>,
 }
 
-/// A client that is to get an update.
+/// A client that receives an update.
 pub(super) struct Member {
     charge: Charge,
     /// The number of the update in its outbox.
@@ -129,7 +129,7 @@ impl UpdateJob {
         self.members.iter().any(|member| member.outbox().closed().is_none())
     }
 
-    /// Lets the text leave. Answers the tasks to wake.
+    /// Sends the text. Returns the tasks to wake.
     fn leave(self) -> Vec<Waker> {
         let Self { telling, place, members, .. } = self;
         let budget = members.first().map(|member| member.outbox().budget());
@@ -141,7 +141,7 @@ impl UpdateJob {
 }
 
 impl Job {
-    /// What a client has missed, whose answer has its place already.
+    /// The answer about what a client missed, whose place is reserved already.
     pub(super) fn missed(missed: Missed) -> Self {
         let charge = Charge::new(&missed.session, READ_BYTES);
         Self::Missed(Box::new(missed), charge)
@@ -163,7 +163,7 @@ impl Job {
         }
     }
 
-    /// Goes on for one piece. Answers whether there is more to do.
+    /// Works on one piece. Returns whether there is more to do.
     fn go_on(&mut self) -> bool {
         match self {
             Self::Update(update) => update.telling.go_on(PIECE_STEPS),
@@ -178,7 +178,7 @@ impl Job {
         }
     }
 
-    /// Which transaction it tells of, if it keeps changes for that.
+    /// The number of the transaction that it reports, if it keeps changes for that.
     fn number(&self) -> Option<u64> {
         match self {
             Self::Update(update) => Some(update.number),
@@ -188,7 +188,7 @@ impl Job {
 }
 
 impl Hosted {
-    /// Makes something on a thread of its own.
+    /// Makes an update or answer on a separate thread.
     pub(super) fn tell_beside(self: &Arc<Self>, job: Job) {
         if self.tellers.lane.add(job.clients(), job) {
             let this = Arc::clone(self);
@@ -213,7 +213,7 @@ impl Hosted {
         job.leave().into_iter().for_each(Waker::wake);
     }
 
-    /// Cuts off the clients whose updates wait longest while too much is kept for such.
+    /// Disconnects the clients whose updates wait longest while too many changes are kept.
     fn drop_oldest(&self) {
         while self.tellers.is_full() {
             let Some((whose, mut jobs)) = self.tellers.lane.take_least(Job::number) else { return };
@@ -221,7 +221,7 @@ impl Hosted {
                 let reason = "what it watches changes faster than its monitors can be tested";
                 oldest.members.iter().for_each(|member| member.outbox().close(reason));
             }
-            // Among the rest may be some that is for others too.
+            // Some of the remaining jobs may be for other clients too.
             jobs.retain(Job::is_wanted);
             while let Some(job) = jobs.pop_back() {
                 self.tellers.lane.put_back((whose, job));

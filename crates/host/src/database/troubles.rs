@@ -1,7 +1,7 @@
 //! What is logged about a journal that cannot be written.
 //!
-//! The first failure is logged. While failures go on, there is one line per second with their count, and one more when
-//! writing works again. So a full or broken disk cannot fill the log.
+//! The first failure is logged. While failures continue, there is one line per second with their count, and one
+//! more when writing works again. So a full or broken disk cannot fill the log.
 
 use paceline_types::Time;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -63,7 +63,7 @@ mod tests {
     use super::Troubles;
     use paceline_types::Time;
 
-    /// J4: however often writing fails, the log gets a line a second, and no failure goes uncounted.
+    /// J4: however often writing fails, the log gets one line a second, and every failure is counted.
     #[test]
     fn failures_are_told_once_a_second_with_their_count_j4() {
         let troubles = Troubles::default();

@@ -42,11 +42,11 @@ struct Parked {
     created: Time,
     deadline: Option<Time>,
     interest: Interest,
-    /// The steps that trying it takes.
+    /// The steps of trying it.
     work: u64,
-    /// What it takes of the memory that clients may hold.
+    /// Its share of the memory that clients may hold.
     _holding: Holding,
-    /// Has the table of locks follow the locks, if that is what it looks at.
+    /// Keeps the table of locks up to date while it waits, if it reads that table.
     _watched: Option<Arc<()>>,
 }
 
@@ -56,13 +56,13 @@ pub(super) struct Waits {
     parked: BTreeMap<u64, Parked>,
     by_request: BTreeMap<(SessionId, Ticket), u64>,
     counts: Shares,
-    /// The steps that trying them takes.
+    /// The steps of trying them.
     steps: Shares,
     by_table: BTreeSet<(TableId, u64)>,
     deadlines: BTreeSet<(Time, u64)>,
 }
 
-/// How many may wait.
+/// How many transactions may wait.
 const COUNTS: Bound = Bound {
     connection: WAITS_MAX as u64,
     peer: WAITS_PEER_MAX as u64,
@@ -70,7 +70,7 @@ const COUNTS: Bound = Bound {
     kept: WAITS_KEPT as u64,
 };
 
-/// The steps that trying them again may take.
+/// The steps that trying all of them again may take.
 const STEPS: Bound = Bound {
     connection: WAITS_PEER_STEPS_MAX,
     peer: WAITS_PEER_STEPS_MAX,
@@ -93,8 +93,8 @@ impl Default for Waits {
 }
 
 impl Waits {
-    /// Parks `request` under the number it had before, or a new one, with what it looks at and the steps
-    /// that trying it takes; it keeps `watched` as long as it waits. Gives it back, with the reason, if there are too many
+    /// Parks `request` under the number it had before, or a new one, with what it looks at and the steps of
+    /// trying it. It keeps `watched` as long as it waits. Returns it, with the reason, if too many wait
     /// already, or if a caller in the process asked for it, which does not wait.
     pub(super) fn park(
         &mut self,
@@ -139,7 +139,7 @@ impl Waits {
         Ok(())
     }
 
-    /// Counts one more that takes so many steps to try; the reason, if it is one too many.
+    /// Counts one more transaction that takes `work` steps to try; the reason, if it is one too many.
     fn take_share(
         &mut self,
         session: &Session,
@@ -177,7 +177,7 @@ impl Waits {
         self.steps.give_back(holder, work);
     }
 
-    /// Takes a parked transaction out, to be tried again or forgotten.
+    /// Removes a parked transaction, to be tried again or dropped.
     pub(super) fn take(&mut self, number: u64) -> Option<Request> {
         let Parked { session, ticket, operations, created, deadline, interest, work, .. } =
             self.parked.remove(&number)?;
@@ -195,7 +195,7 @@ impl Waits {
         self.by_request.get(&(session, ticket.clone())).copied()
     }
 
-    /// Those of one client.
+    /// The parked transactions of one client.
     pub(super) fn of_session(&self, session: SessionId) -> Vec<u64> {
         let first: Ticket = Arc::from(&[][..]);
         self.by_request
@@ -205,7 +205,7 @@ impl Waits {
             .collect()
     }
 
-    /// Those to which `changes` can make a difference, in order of arrival.
+    /// The parked transactions that `changes` can affect, in order of arrival.
     pub(super) fn touched_by(&self, changes: &Changes) -> Vec<u64> {
         if self.parked.is_empty() {
             return Vec::new();
@@ -225,17 +225,17 @@ impl Waits {
         numbers
     }
 
-    /// All of them, in order of arrival.
+    /// All parked transactions, in order of arrival.
     pub(super) fn all(&self) -> Vec<u64> {
         self.parked.keys().copied().collect()
     }
 
-    /// When the next one's time is up.
+    /// The earliest deadline.
     pub(super) fn next_deadline(&self) -> Option<Time> {
         self.deadlines.first().map(|(deadline, _)| *deadline)
     }
 
-    /// Those whose time is up.
+    /// The parked transactions that have timed out.
     pub(super) fn due(&self, now: Time) -> Vec<u64> {
         self.deadlines.range(..=(now, u64::MAX)).map(|(_, number)| *number).collect()
     }

@@ -1,4 +1,4 @@
-//! Monitors at the request of clients.
+//! Monitors that clients ask for.
 
 use super::asker::Who;
 use super::convert::{Deferred, DeferredCall};
@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex};
 pub struct WatchRequest {
     /// The id of the request.
     pub ticket: Ticket,
-    /// The id it gives to the monitor.
+    /// The id that the client gives to the monitor.
     pub id: Ticket,
     /// The tables and columns.
     pub requests: Json,
@@ -57,7 +57,7 @@ pub(super) const CONDITION_STEPS: Bound = Bound {
     kept: CONDITION_STEPS_KEPT,
 };
 
-/// What a monitor takes of one of these; dropping it gives it back.
+/// A monitor's share of one of these; dropping it releases the share.
 pub(crate) struct MonitorShare {
     database: Arc<Hosted>,
     of: fn(&Hosted) -> &Mutex<Shares>,
@@ -94,7 +94,8 @@ impl Hosted {
         self.share(session, (|this| &this.monitors, 1), "too many monitors")
     }
 
-    /// Conditions are tested on every row that changes, while others wait.
+    /// Takes the steps of the monitor's conditions, which are tested on every row that changes while others
+    /// wait.
     fn steps_for_monitor(
         self: &Arc<Self>,
         session: &Session,
@@ -106,12 +107,12 @@ impl Hosted {
         self.share(session, (|this| &this.condition_steps, steps), what)
     }
 
-    /// Begins a monitor; its initial content is left in the client's outbox. An error is to be
-    /// answered by the caller.
+    /// Begins a monitor; its initial content is left in the client's outbox. The caller reports an error to the
+    /// client.
     pub fn watch(
         self: &Arc<Self>,
         session: &Arc<Session>,
-        request: WatchRequest,
+        mut request: WatchRequest,
     ) -> Result<(), Error> {
         let named = request.requests.as_object().into_iter().flat_map(|object| object.iter());
         self.check_read(Who::of(session), "monitor", named.map(|(name, _)| name))?;
@@ -120,9 +121,11 @@ impl Hosted {
             self.show_locks();
         }
         self.show_figures_of(tables);
-        // Conditions may be long, so they are read before others have to wait.
+        // Conditions may be long, so they are parsed before the head is locked.
         let schema = self.schema();
         let monitor = request.parse(&schema);
+        // For the same reason they are freed after the head is unlocked.
+        let mut freed = Json::Null;
         let mut head = self.head();
         let is_same = Arc::ptr_eq(&schema, head.database.schema());
         let place = self.place_for_monitor(session);
@@ -131,6 +134,7 @@ impl Hosted {
             return Ok(());
         }
         let monitor = if is_same { monitor } else { request.parse(head.database.schema()) };
+        std::mem::swap(&mut freed, &mut request.requests);
         self.begin_watch(&mut head, session, request, (monitor?, place?))
     }
 
@@ -143,7 +147,7 @@ impl Hosted {
     ) -> Result<(), Error> {
         let WatchRequest { ticket, id, since, .. } = request;
         if session.monitor(&id).is_some() {
-            // Two that were held during a conversion.
+            // Two such requests were deferred during a conversion.
             return Err(Error::new(tag::SYNTAX, "duplicate monitor ID"));
         }
         let steps = Arc::new(self.steps_for_monitor(session, &monitor)?);
@@ -165,8 +169,7 @@ impl Hosted {
         Ok(())
     }
 
-    /// Changes the conditions of a monitor that the client calls `old_id` now and `new_id` from
-    /// then on.
+    /// Changes the conditions of a monitor, and its id from `old_id` to `new_id`.
     pub fn rewatch(
         self: &Arc<Self>,
         session: &Arc<Session>,
@@ -174,7 +177,7 @@ impl Hosted {
         (old_id, new_id): (Ticket, Ticket),
         conditions: Json,
     ) -> Result<(), Error> {
-        // Conditions may be long, so they are read before others have to wait.
+        // Conditions may be long, so they are parsed before the head is locked.
         let schema = self.schema();
         let changed = changed_monitor(session, &old_id, &conditions, &schema);
         let mut head = self.head();
@@ -212,11 +215,11 @@ impl Hosted {
         Ok(())
     }
 
-    /// Ends a monitor: no update of it comes after the answer.
+    /// Ends a monitor: no update of it follows the answer.
     pub fn unwatch(&self, session: &Arc<Session>, ticket: Ticket, id: Ticket) {
         let mut head = self.head();
         match &mut head.converting {
-            // It may be one that is held itself.
+            // The request for the monitor may be deferred itself.
             Some(held) => held.push_back(Deferred::new(session, DeferredCall::Unwatch(ticket, id))),
             None => head.begin_unwatch(session.clone(), ticket, id),
         }
@@ -260,7 +263,7 @@ fn unknown_monitor() -> Error {
     Error::new(tag::SYNTAX, "unknown monitor session")
 }
 
-/// The tables that a monitor names, as far as there are such.
+/// The tables that a monitor names, as far as they exist.
 fn watched_tables(requests: &Json, schema: &Schema) -> Vec<TableId> {
     let named = requests.as_object().into_iter().flat_map(|object| object.iter());
     named.filter_map(|(name, _)| schema.table_id(name)).collect()

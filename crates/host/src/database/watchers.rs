@@ -1,4 +1,4 @@
-//! The monitors of a database, and what it has published lately.
+//! The monitors of a database, and the transactions it has published lately.
 //!
 //! Monitors that watch the same are one group, whose update is encoded once for all members. Groups are found by the
 //! tables they watch, so a commit looks only at the groups that watch a table it changed. Only the publishing thread,
@@ -26,17 +26,17 @@ use super::tellers::{Job, Kept, Member, Tellers, UpdateJob};
 /// Updating this many monitors takes well under a millisecond.
 const MANY: usize = 500;
 
-/// The most that is done to combine changes with others, for clients that are behind, by whoever publishes: a step for
-/// each column of what a group of monitors sees, and some for each row that a client gets.
+/// The most steps that the publishing thread takes to combine changes for clients that are behind: one for each
+/// column that a group of monitors sees, and some for each row that a client gets.
 const COMBINE_STEPS_MAX: usize = 8 * TELL_STEPS_MAX;
 
-/// The steps that it takes to combine one row for one client.
+/// The steps of combining one row for one client.
 const COMBINED_ROW_STEPS: usize = 8;
 
-/// Changed rows of more bytes than this take more steps than [`TELL_STEPS_MAX`] to tell.
+/// Encoding changed rows of more bytes than this takes more steps than [`TELL_STEPS_MAX`].
 const AT_ONCE_BYTES_MAX: usize = steps_bytes(TELL_STEPS_MAX);
 
-/// Bytes of changed rows, if they are at most `most`.
+/// The bytes of changed rows, if they are at most `most`.
 pub(super) fn row_bytes<'a>(
     rows: impl IntoIterator<Item = &'a RowChange>,
     most: usize,
@@ -49,26 +49,26 @@ pub(super) fn row_bytes<'a>(
 pub(super) struct Watchers {
     groups: BTreeMap<u64, Group>,
     next_group: u64,
-    /// The groups by what they want.
+    /// The groups by their monitor.
     same: HashMap<Arc<Monitor>, u64>,
-    /// What the groups want, by the tables they watch: most have nothing to hear of most commits, and are
-    /// not looked up for that.
+    /// The monitors of the groups, by the tables they watch: most commits concern few groups, so the others are
+    /// not looked up.
     by_table: BTreeMap<(TableId, u64), Arc<Monitor>>,
     members: BTreeMap<(SessionId, Ticket), u64>,
-    /// Tells this run of this database from others, in transaction ids.
+    /// Distinguishes this run of this database from others, in transaction ids.
     epoch: u64,
     /// How many transactions were published.
     published: u64,
     /// Published transactions, oldest first, with the memory each takes.
     history: VecDeque<(Arc<Changes>, usize)>,
     history_bytes: usize,
-    /// Whether anyone knows the id of a transaction, so that remembering them is of use.
+    /// Whether a client knows the id of a transaction, so that remembering transactions is useful.
     is_remembering: bool,
 }
 
 struct Group {
     monitor: Arc<Monitor>,
-    /// The steps that a changed row takes, by table.
+    /// The steps of encoding a changed row, by table.
     row_steps: BTreeMap<TableId, usize>,
     members: BTreeMap<(SessionId, Ticket), Arc<Session>>,
 }
@@ -79,20 +79,21 @@ impl Group {
         Self { monitor, row_steps, members: BTreeMap::new() }
     }
 
-    /// Whether there is a monitor to update.
+    /// Whether a member is still connected.
     fn is_open(&self) -> bool {
         self.members.values().any(|session| session.outbox.closed().is_none())
     }
 }
 
-/// What the publishing thread has left to do after it unlocks the watchers, and how much it may still do before.
+/// The work left to the publishing thread after it unlocks the watchers, and the steps it may still take
+/// before.
 pub(super) struct Gathered {
     pub(super) wakers: Vec<Waker>,
-    /// What takes too long to be done here.
+    /// Work that takes too long to be done here.
     pub(super) jobs: Vec<Job>,
     steps_left: usize,
-    /// The steps that are left to combine changes, for clients that are behind. They count apart: what
-    /// one client's conditions take must not keep another's updates from being combined.
+    /// The steps left to combine changes for clients that are behind. They are counted separately: the
+    /// conditions of one client must not prevent the updates of another from being combined.
     combine_left: usize,
 }
 
@@ -109,8 +110,8 @@ struct News<'a> {
     schema: &'a Arc<Schema>,
     /// The id of the last of them.
     transaction: Uuid,
-    /// The tables that have monitors, with how many rows of each have changed and their bytes. Very many bytes are not
-    /// counted: they take longer than the publisher has.
+    /// The tables that have monitors, with the number of changed rows of each and their bytes. Beyond a bound
+    /// bytes are not counted: encoding them takes longer than the publisher has.
     tables: Vec<(TableId, usize, usize)>,
     kept: Option<Arc<Kept>>,
     buffer: Vec<u8>,
@@ -119,7 +120,8 @@ struct News<'a> {
 /// What is made once for all members of a group.
 struct Told {
     text: Text,
-    /// What its monitor sees of the changes, made for the first member that is behind; none if that takes too long.
+    /// What its monitor sees of the changes, made for the first member that is behind; `None` if that takes too
+    /// long.
     seen: Option<Option<Seen>>,
 }
 
@@ -129,7 +131,7 @@ impl From<Text> for Told {
     }
 }
 
-/// What a group is sent.
+/// The update of a group.
 enum Text {
     Nothing,
     Ready(Arc<Body>),
@@ -153,7 +155,7 @@ impl<'a> News<'a> {
         Self { changes, schema, transaction, tables, kept: None, buffer: Vec::new() }
     }
 
-    /// The steps that it takes to tell a group.
+    /// The steps of making the update of a group.
     fn steps(&self, group: &Group) -> usize {
         let of_table = |(table, rows, bytes): &(TableId, usize, usize)| {
             Some(steps_of(*rows, *group.row_steps.get(table)?, *bytes))
@@ -161,9 +163,9 @@ impl<'a> News<'a> {
         self.tables.iter().filter_map(of_table).fold(0, usize::saturating_add)
     }
 
-    /// What a group is sent, made here if there are steps left for that.
+    /// The update of a group, made here if there are enough steps left.
     fn text(&mut self, group: &Group, gathered: &mut Gathered) -> Text {
-        // The text counts once, for one of the clients that get it.
+        // The text counts once, for one of the clients that receive it.
         let Some(first) = group.members.values().next().filter(|_| group.is_open()) else {
             return Text::Nothing;
         };
@@ -180,8 +182,8 @@ impl<'a> News<'a> {
         }
     }
 
-    /// What one member of a group gets combined with what it has not read, if it is behind and there are steps left
-    /// for that.
+    /// The changes that one member of a group gets combined with what it has not read, if it is behind and
+    /// there are enough steps left.
     fn seen<'b>(
         &self,
         update: &Update,
@@ -199,7 +201,7 @@ impl<'a> News<'a> {
         Some(seen)
     }
 
-    /// Leaves a group's update with one of its members.
+    /// Leaves the update of a group in the outbox of one member.
     fn leave(
         &self,
         (id, session): (&Ticket, &Arc<Session>),
@@ -226,7 +228,7 @@ impl<'a> News<'a> {
         gathered.wakers.extend(waker);
     }
 
-    /// Has the text made that takes too long here.
+    /// Queues the text that takes too long to make here.
     fn finish(
         &mut self,
         monitor: &Arc<Monitor>,
@@ -272,7 +274,7 @@ impl Watchers {
         self.watching(table).next().is_some()
     }
 
-    /// The groups that watch a table, and what they want.
+    /// The groups that watch a table, and their monitors.
     pub(super) fn watching(&self, table: TableId) -> impl Iterator<Item = (u64, &Arc<Monitor>)> {
         let of_table = self.by_table.range((table, 0)..=(table, u64::MAX));
         of_table.map(|((_, number), monitor)| (*number, monitor))
@@ -283,8 +285,8 @@ impl Watchers {
         Uuid::from_halves(self.epoch, self.published)
     }
 
-    /// Tells everyone who watches, but for those in `except`, about the net effect of `commits`.
-    /// Answers the number of the first of them.
+    /// Sends the net effect of `commits` to all watchers except those in `except`. Returns the number of the
+    /// first commit.
     pub(super) fn publish(
         &mut self,
         commits: &[&Commit],
@@ -318,7 +320,7 @@ impl Watchers {
         let tables: Vec<TableId> = news.tables.iter().map(|(table, ..)| *table).collect();
         for (at, table) in tables.iter().enumerate() {
             for (number, monitor) in self.watching(*table) {
-                // A group that watches several of these tables is sent all of them with the first.
+                // A group that watches several of these tables gets all of them with the first.
                 if tables.iter().take(at).any(|earlier| monitor.table(*earlier).is_some()) {
                     continue;
                 }
@@ -337,7 +339,7 @@ impl Watchers {
         }
     }
 
-    /// Tells those in `only` about one transaction, which has this number.
+    /// Sends one transaction, which has this number, to the clients in `only`.
     pub(super) fn tell(
         &self,
         commit: &Commit,
@@ -348,7 +350,7 @@ impl Watchers {
     ) {
         let transaction = Uuid::from_halves(self.epoch, number);
         let mut news = News::new(self, &commit.changes, &commit.schema, transaction);
-        // Clients that watch the same share what is encoded, as they do when all are updated.
+        // Clients that watch the same share the encoded text, as they do when all are updated.
         let mut all: BTreeMap<u64, Told> = BTreeMap::new();
         for session in only {
             for ((_, id), number) in self.of_session(*session) {
@@ -386,7 +388,7 @@ impl Watchers {
         }
     }
 
-    /// Whether so many watch that telling all of them takes a while, however little it is.
+    /// Whether there are so many watchers that updating all of them takes a while, however short the update.
     pub(super) fn are_many(&self) -> bool {
         self.members.len() > MANY
     }
@@ -409,8 +411,8 @@ impl Watchers {
         Some((transactions.map(|(changes, _)| changes.clone()).collect(), bytes))
     }
 
-    /// Adds a monitor and answers its request. What a client has missed that comes back, if that is long,
-    /// is left to the caller: the answer keeps its place until then, and later updates stay behind it.
+    /// Adds a monitor and answers its request. A long answer about what a returning client missed is left to
+    /// the caller: the answer keeps its place until then, and later updates stay behind it.
     pub(super) fn watch(&mut self, watch: Watch, wakers: &mut Vec<Waker>) -> Option<Missed> {
         let Watch { session, ticket, id, monitor, rows, since } = watch;
         self.is_remembering |= monitor.version == Version::V3;
@@ -455,7 +457,7 @@ impl Watchers {
         missed
     }
 
-    /// Changes a monitor's conditions: tells what comes into view and goes out of it, then answers.
+    /// Changes a monitor's conditions: sends the rows that enter or leave the view, then answers.
     pub(super) fn rewatch(&mut self, rewatch: Rewatch, wakers: &mut Vec<Waker>) {
         let Rewatch { session, ticket, old_id, new_id, from, to, rows } = rewatch;
         let removed = self.remove(session.id, &old_id);
@@ -489,7 +491,7 @@ impl Watchers {
         self.members.insert(key, number);
     }
 
-    /// Takes a monitor away; false if there is none.
+    /// Removes a monitor; false if there is none.
     pub(super) fn remove(&mut self, session: SessionId, id: &Ticket) -> bool {
         let key = (session, id.clone());
         let Some(number) = self.members.remove(&key) else { return false };
@@ -506,8 +508,8 @@ impl Watchers {
         true
     }
 
-    /// Takes every monitor of a client away that has left. Its outbox is closed already, so none is
-    /// added after this.
+    /// Removes every monitor of a client that has left. Its outbox is closed already, so none is added after
+    /// this.
     pub(super) fn remove_session(&mut self, session: SessionId) {
         let ids: Vec<Ticket> =
             self.of_session(session).map(|((_, ticket), _)| ticket.clone()).collect();
@@ -516,7 +518,7 @@ impl Watchers {
         }
     }
 
-    /// Ends every monitor, because the database changes shape, and forgets the history.
+    /// Ends every monitor, because the database was converted, and forgets the history.
     pub(super) fn cancel_all(&mut self, epoch: u64, wakers: &mut Vec<Waker>) {
         for group in std::mem::take(&mut self.groups).into_values() {
             for ((_, id), session) in group.members {

@@ -1,5 +1,5 @@
-//! What the HTTP door reports about itself: where it listens, what it could not do, what it counts. Nothing here admits
-//! a request; [`Control`](crate::Control) does that.
+//! What the HTTP door reports: where it listens, its problems, and its counters. Nothing here admits a request;
+//! [`Control`](crate::Control) does that.
 //!
 //! The door writes; the API and the figures read. Edits reach it in order, under the engine's lock, so a renamed
 //! frontend keeps its figures.
@@ -15,21 +15,21 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use tally::Tallies;
 use tokio::sync::watch;
 
-/// How the HTTP door stands.
+/// The state of the HTTP door.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DoorState {
     /// Frontends with each address where they listen.
     pub listening: Vec<(Box<str>, Box<str>)>,
-    /// Why it does not do all that the configuration says, if it does not.
+    /// Why it does not follow the configuration completely, if it does not.
     pub problems: Vec<DoorProblem>,
 }
 
-/// Why the HTTP door cannot do what the configuration says.
+/// Why the HTTP door cannot follow the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DoorProblem {
-    /// The frontend that it is about, if it is about one.
+    /// The frontend concerned, if it concerns one.
     pub frontend: Option<Box<str>>,
-    /// What it is.
+    /// The message.
     pub message: String,
 }
 
@@ -44,7 +44,7 @@ impl From<String> for DoorProblem {
 pub struct HttpPart {
     tallies: Tallies,
     state: Mutex<DoorState>,
-    /// The generation of the configuration that the door has last done what it could for.
+    /// The generation of the configuration that the door has last applied as far as it could.
     done: watch::Sender<u64>,
 }
 
@@ -53,7 +53,7 @@ impl HttpPart {
         Self { tallies: Tallies::default(), state: Mutex::default(), done: watch::channel(0).0 }
     }
 
-    /// Where to count what happens at a frontend. To be asked for once in a while, not per request.
+    /// The counters of a frontend. To be looked up once in a while, not per request.
     #[must_use]
     pub fn tally(&self, frontend: &str) -> Arc<Tally> {
         self.tallies.tally(frontend)
@@ -65,28 +65,28 @@ impl HttpPart {
         self.tallies.connections()
     }
 
-    /// How the door stands.
+    /// The state of the door.
     #[must_use]
     pub fn state(&self) -> DoorState {
         self.locked().clone()
     }
 
-    /// The door reports where it listens, each frontend with each address.
+    /// Reports where the door listens: each frontend with each address.
     pub fn report_listening(&self, listening: Vec<(Box<str>, Box<str>)>) {
         self.locked().listening = listening;
     }
 
-    /// The door reports why it is not as the configuration says; with nothing, that it is.
+    /// Reports why the door does not follow the configuration; an empty list if it does.
     pub fn report_problems(&self, problems: Vec<DoorProblem>) {
         self.locked().problems = problems;
     }
 
-    /// The door reports that it did what it could for the configuration of this generation.
+    /// Reports that the door has applied the configuration of this generation as far as it could.
     pub fn report_done(&self, generation: u64) {
         self.done.send_replace(generation);
     }
 
-    /// Waits until the door did what it could for the configuration of this generation.
+    /// Waits until the door has applied the configuration of this generation as far as it could.
     pub(crate) async fn until_done(&self, generation: u64) {
         // The sender lives as long as this.
         let _ = self.done.subscribe().wait_for(|at| *at >= generation).await;
@@ -102,7 +102,7 @@ impl HttpPart {
         self.tallies.configure(snapshot);
     }
 
-    /// What is known of each frontend.
+    /// The figures of each frontend.
     pub(crate) fn figures(&self) -> BTreeMap<Box<str>, FrontendFigures> {
         let mut frontends = self.tallies.figures();
         let DoorState { listening, problems } = self.state();
@@ -111,7 +111,7 @@ impl HttpPart {
         }
         for DoorProblem { frontend, message } in problems {
             let Some(name) = frontend else { continue };
-            // The first of a frontend; the next is shown when that is mended.
+            // The first problem of a frontend; the next one is shown when the first is solved.
             frontends.entry(name).or_default().problem.get_or_insert(message);
         }
         frontends

@@ -9,20 +9,20 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// What is counted of one frontend, by all workers.
+/// The counters of one frontend, shared by all workers.
 #[derive(Debug, Default)]
 pub struct Tally {
     /// Connections that are open.
     pub connections: AtomicUsize,
-    /// Connections that were ever accepted.
+    /// Connections accepted so far.
     pub accepted: AtomicU64,
-    /// Requests that came.
+    /// Requests received.
     pub requests: AtomicU64,
     /// Responses by the first digit of their status, from 1 to 5.
     pub responses: [AtomicU64; 5],
     /// Requests that ended without a response, because the client had left.
     pub left: AtomicU64,
-    /// Responses that began and were cut short.
+    /// Responses that were cut short.
     pub cut: AtomicU64,
 }
 
@@ -70,8 +70,8 @@ impl Tallies {
         self.all().values().map(|tally| tally.connections.load(Ordering::Relaxed)).sum()
     }
 
-    /// Gives those of frontends that an edit renamed their new names, so that connections count where they came
-    /// in whatever that is called. To be called for each edit, in order.
+    /// Moves the tallies of frontends that an edit renamed to their new names, so that connections count at the
+    /// frontend that accepted them. To be called for each edit, in order.
     pub(super) fn rename(&self, snapshot: &Snapshot) {
         let mut all = self.all();
         let renamed: Vec<(&str, Arc<Tally>)> = snapshot

@@ -341,7 +341,7 @@ mod tests {
         assert!(known(wait(&mut book, Time(0))).is_err(), "j5: refused at once while it fails");
     }
 
-    /// J5: what is refused while the disk is full leaves nothing in the book.
+    /// J5: what is granted and refused while the disk is full leaves nothing in the book.
     #[test]
     fn what_comes_and_goes_before_it_is_written_leaves_nothing() {
         let mut book = open();
@@ -357,7 +357,8 @@ mod tests {
         }
         assert_eq!(waiter.try_recv(), Ok(Ok(())));
         assert!(book.is_written());
-        // What changed before it was written is there still, and what is being written may have a row.
+        // A key that changed before it was written stays in the book, and a key that is being written may have
+        // a row.
         book.note(permit(2), Cause::Granted);
         book.note(permit(2), Cause::Changed);
         assert_eq!(book.take(Time(0)), Some(vec![permit(2)]));
@@ -366,8 +367,8 @@ mod tests {
         assert_eq!(book.take(Time(0)), Some(vec![permit(2)]));
     }
 
-    /// J5: with 30,000 releases that a full disk does not take, a client that is refused costs no more than
-    /// without them. One attempt of a batch is made for all who ask before it is due again.
+    /// J5: with 30,000 releases that a full disk refuses, refusing a client costs no more than without them.
+    /// One attempt of a batch serves all clients that ask before the next attempt is due.
     #[test]
     fn refusals_on_a_full_disk_do_not_write_what_is_left_over_again_j5() {
         const LEFT: u64 = 30_000;
@@ -376,7 +377,7 @@ mod tests {
         (0..LEFT).for_each(|number| book.note(permit(number), Cause::Asked));
         let mut tried = 0;
         for number in LEFT..LEFT + ASKED {
-            // The asks come within one retry: each grant is noted, waited for, and withdrawn.
+            // All requests arrive within one retry: each grant is noted, waited for, and withdrawn.
             let now = Time(RETRY.0 * (number - LEFT) / ASKED);
             book.note(permit(number), Cause::Granted);
             let wait = wait(&mut book, now);

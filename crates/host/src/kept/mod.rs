@@ -17,6 +17,7 @@ mod crowd;
 mod machine;
 mod process;
 mod rows;
+mod waiters;
 mod watching;
 
 pub(crate) use book::{Book, Cause, Key};
@@ -24,6 +25,8 @@ pub use machine::Machine;
 pub use process::{Ended, Process, Processes, RealProcesses};
 pub use rows::{KeptLock, KeptPermit, KeptSession};
 pub(crate) use rows::{PermitRow, claims_row, daemon_row, read_claims};
+pub(crate) use waiters::LeftWaiter;
+pub use waiters::PlaceHash;
 
 use crate::clock::Clock;
 use crate::control::{Control, Permit};
@@ -41,6 +44,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::Duration;
+use waiters::Awaited;
 
 /// Leases up to this long are written and not synced.
 pub const UNSYNCED_LEASE_MAX: Span = Span::from_secs(60);
@@ -56,6 +60,8 @@ pub(crate) struct Ledger {
     keeper: OnceLock<Weak<Keeper>>,
     /// How many callers are gathering several changes for one record.
     gathering: AtomicUsize,
+    /// The waiters of the last run. Its mutex calls nothing, as that of the book.
+    awaited: Mutex<Awaited>,
 }
 
 /// Keeps sessions, and writes the rows of everything that is held.
@@ -353,7 +359,8 @@ impl Keeper {
         changed
     }
 
-    /// Writes the rows that are out of date: at once for a lone client, otherwise after the tasks that are ready to run.
+    /// Writes the rows that are out of date: at once for a lone client, otherwise after the tasks that are
+    /// ready to run.
     fn write_soon(self: &Arc<Self>) {
         if !self.crowd.is_there() {
             return self.write();
@@ -525,6 +532,7 @@ impl Keeper {
 
     /// The doors are open: from now on the row of anything that ends is deleted.
     pub(crate) fn open(&self) {
+        self.await_waiters();
         self.ledger.book().set_open(true);
     }
 

@@ -164,7 +164,7 @@ mod tests {
         child.wait().unwrap();
     }
 
-    /// What ends, and the thread that reports it.
+    /// The names of ended processes, and the thread that reports them.
     fn watch(
         processes: &RealProcesses,
         of: Vec<(Process, Vec<String>)>,
@@ -195,7 +195,8 @@ mod tests {
         assert_eq!(Process::of(process.pid).filter(|now| *now == process), None);
     }
 
-    /// What is not in `/proc` may be hidden there: only the system knows that a number is not used.
+    /// A process that is missing in `/proc` may be hidden there: only the system call can tell that a number is
+    /// unused.
     #[test]
     fn a_process_that_proc_does_not_show_may_live_c4() {
         let (child, process) = begin();
@@ -204,7 +205,7 @@ mod tests {
         assert!(super::is_unused(process.pid).is_ok());
     }
 
-    /// D1: however many processes are watched, and however much belongs to each, one thread does it.
+    /// D1: however many processes are watched, and however many names belong to each, one thread does it.
     #[test]
     fn one_thread_watches_all_processes_d1() {
         let processes = RealProcesses::default();
@@ -223,7 +224,7 @@ mod tests {
         assert!(told.iter().all(|(_, thread)| *thread == told[0].1), "{told:?}");
     }
 
-    /// As when all descriptors are in use: also if the thread waits for others already.
+    /// As when all descriptors are in use, also if the thread waits for others already.
     #[test]
     fn a_process_that_cannot_be_watched_is_looked_at_c4() {
         let processes = RealProcesses(Watching::by(|_| Err(Errno::MFILE)));
@@ -237,7 +238,7 @@ mod tests {
         assert_eq!(later.recv().unwrap().0, ["second"]);
     }
 
-    /// Each process has one descriptor, however much belongs to it.
+    /// Each process has one descriptor, however many names belong to it.
     #[test]
     fn a_process_is_opened_once_d1() {
         use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,8 +1,9 @@
-//! What is held is there after the daemon is gone, and what was given back is not.
+//! What is held survives a restart of the daemon, and what was released does not.
 
 mod added;
 mod counted;
 mod numbered;
+mod waited;
 
 use super::KeptSession;
 use crate::{
@@ -16,11 +17,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A daemon without doors, whose directory goes when it is dropped.
+/// A daemon without doors. Its directory is removed when it is dropped.
 pub(crate) struct World {
     directory: PathBuf,
     runs: Vec<(tokio::runtime::Runtime, Arc<Host>)>,
-    /// Fails when told to.
+    /// Fails on demand.
     disk: Arc<FaultyDisk>,
 }
 
@@ -45,7 +46,7 @@ impl World {
         self.runs.push((runtime, host));
     }
 
-    /// Has the disk fail like this from now on.
+    /// Makes the disk fail like this from now on.
     pub(crate) fn inject(&self, faults: &str) {
         self.disk.set(faults.parse().unwrap());
     }
@@ -58,8 +59,8 @@ impl World {
         &self.runs.last().unwrap().0
     }
 
-    /// Begins the next run with what is on disk now, as if this one had been killed: with a copy, because a
-    /// process cannot open a file twice. What this run holds is kept from being given back.
+    /// Begins the next run with what is on disk now, as if this one had been killed. It uses a copy, because a
+    /// process cannot open a file twice. What this run holds is not released.
     pub(crate) fn kill(&mut self) {
         let copy = self.directory.join(self.runs.len().to_string());
         std::fs::create_dir(&copy).unwrap();
@@ -107,7 +108,7 @@ impl World {
         database.edit(author, |_| operations)
     }
 
-    /// Lets permits of the last run go on; what each of them claims, by the number of its request.
+    /// Restores the permits of the last run. Returns what each of them claims, by the number of its request.
     fn restore(&self) -> BTreeMap<u64, Vec<(String, Mode)>> {
         let keeper = self.host().keeper().unwrap();
         let mut claims = BTreeMap::new();
@@ -260,8 +261,8 @@ fn locks_of_sessions_that_outlive_the_daemon_are_kept_as_they_are_owned_l5() {
     assert_eq!(locks, expected);
 }
 
-/// A thief that is robbed before its own steal is written hears of both in order; and the session that it
-/// robbed hears of that before the thief does (L4).
+/// A thief that is robbed before its own steal is written receives both notices in order; and the session that
+/// it robbed is notified before the thief is (L4).
 #[test]
 fn the_reply_to_a_steal_comes_before_the_next_theft_l4() {
     use crate::LockOperation::{Lock, Steal};
@@ -280,7 +281,7 @@ fn the_reply_to_a_steal_comes_before_the_next_theft_l4() {
     for (who, operation) in [(&ann, Lock), (&thief, Steal), (&next, Steal)] {
         host.locking().operate_for_client(who, (*b"t").into(), operation, "leader").unwrap();
     }
-    // No task has run yet, so the thief's reply is held back, and what came after it stays behind it.
+    // No task has run yet, so the thief's reply is held back, and later items stay behind it.
     assert_eq!(word(&thief), "None");
     assert_eq!([word(&ann), word(&ann)], ["Locked", "stolen"]);
     drop(entered);
@@ -297,8 +298,8 @@ fn the_reply_to_a_steal_comes_before_the_next_theft_l4() {
     assert_eq!([word(&thief), word(&thief)], ["Locked", "stolen"]);
 }
 
-/// Resources are renamed and moved while claims on them are held, waited for and granted: after a restart
-/// the same is taken as before it.
+/// Resources are renamed and moved while claims on them are held, waited for and granted: after a restart the
+/// same claims are taken as before.
 #[test]
 fn claims_follow_the_resources_c1_p3() {
     let mut world = World::new("follow");
@@ -339,7 +340,7 @@ fn claims_follow_the_resources_c1_p3() {
     ]);
     assert_eq!(world.restore(), expected);
     assert!(["parent", "child", "b"].iter().all(|name| world.is_taken(name)));
-    // The name of what was deleted is given to another resource.
+    // The name of a deleted resource is given to another resource.
     world.edit(
         r#"[{"op": "insert", "table": "Resource", "row": {"name": "gone", "persistent": true}}]"#,
     );
@@ -349,8 +350,8 @@ fn claims_follow_the_resources_c1_p3() {
     assert!(world.is_taken("gone"));
 }
 
-/// C1, P3: transient resources are deleted at the start. Who held one, by itself or in the sub-tree of its parent, holds
-/// it still, also when it is made anew elsewhere in the tree, and until it gives it back.
+/// C1, P3: transient resources are deleted at the start. A holder of one, directly or in the sub-tree of its
+/// parent, still holds it until it is released, even if it is created again elsewhere in the tree.
 #[test]
 fn transient_resources_that_are_held_are_held_after_a_restart_c1_p3() {
     let mut world = World::new("transient");
@@ -392,7 +393,7 @@ fn transient_resources_that_are_held_are_held_after_a_restart_c1_p3() {
     assert_eq!(taken(&world), [true, true, true, false], "other has no child any more");
 }
 
-/// What cannot be read may be held by somebody: it is named, and nothing is taken over.
+/// An unreadable row may be held by a client: the error names it, and nothing is taken over.
 #[test]
 fn a_row_that_cannot_be_read_is_named_r2() {
     let world = World::new("unreadable");
@@ -408,7 +409,7 @@ fn a_row_that_cannot_be_read_is_named_r2() {
     drop(held);
 }
 
-/// Names are used again at once, by permits that come before the last one of that name is deleted.
+/// Names are reused at once, by permits that are granted before the last one of that name is deleted.
 #[test]
 fn a_name_that_is_used_again_keeps_its_row_p3() {
     let mut world = World::new("names");
@@ -445,7 +446,8 @@ fn an_orderly_end_keeps_what_is_held_and_closes_nothing_p3() {
     assert_eq!(machine.as_deref(), Some(""));
 }
 
-/// Whoever waits when the daemon is told to end at once gets nothing that is held in the next run.
+/// A client that waits when the daemon is asked to shut down at once is granted nothing that is held in the
+/// next run.
 #[test]
 fn nothing_is_granted_once_the_daemon_retires_c1_p3() {
     let mut world = World::new("retires");
@@ -469,8 +471,8 @@ fn claiming_new(resource: &str) -> Request {
     request
 }
 
-/// L5: a client whose session ends while its request is on the way must not get a lock that nothing would
-/// release.
+/// L5: a client whose session ends while its request is on the way must not be granted a lock that nothing
+/// would release.
 #[test]
 fn a_session_that_has_ended_gets_no_lock_l5() {
     let world = World::new("ended");
@@ -482,8 +484,8 @@ fn a_session_that_has_ended_gets_no_lock_l5() {
     assert!(host.locking().shown("l").is_none());
 }
 
-/// L1, L5: a session that waits for a lock when the daemon is told to end is not granted it by what ends with the
-/// daemon; in the next run the lock is whose it was.
+/// L1, L5: a session that waits for a lock when the daemon is asked to shut down is not granted the lock by
+/// sessions that end with the daemon. In the next run the lock has its old owner.
 #[test]
 fn no_lock_is_granted_once_the_daemon_retires_l1_l5() {
     use crate::LockOperation::Lock;
@@ -506,8 +508,8 @@ fn no_lock_is_granted_once_the_daemon_retires_l1_l5() {
     assert_eq!(locks, [(&*ann.name, fencing)]);
 }
 
-/// C1: an edit that deletes many resources cannot be written and is undone. Whoever claimed one of them holds
-/// it still, also after the next edit of the resources, and after a restart.
+/// C1: an edit that deletes many resources cannot be written and is undone. A client that claimed one of them
+/// still holds it, also after the next edit of the resources, and after a restart.
 #[test]
 fn a_delete_of_many_resources_that_is_undone_takes_no_claim_along_c1_p3() {
     const COUNT: usize = 1_500;
@@ -525,7 +527,7 @@ fn a_delete_of_many_resources_that_is_undone_takes_no_claim_along_c1_p3() {
     let refused = world.try_edit(r#"[{"op": "delete", "table": "Resource", "where": []}]"#);
     assert!(refused.is_err(), "the disk is full");
     world.disk.set(Faults::default());
-    // What is granted now is written by the rows that came back, so that it follows them.
+    // A permit that is granted now names the restored rows, so that it follows them.
     let later = world.admit(claiming(&[("r8", Mode::Exclusive)]), leased());
     world.written();
     world.edit(

@@ -1,9 +1,11 @@
-//! The fencing numbers of locks: reserved on disk in advance, so that none is used again after a restart (L2).
+//! The fencing numbers of locks: reserved on disk in advance, so that none is reused after a restart (L2).
 //!
-//! The next range is requested when half of the last one is used. At most one reservation is under way. A reservation
-//! that fails is repeated after [`RETRY_PAUSE`] until it is written, and at once for a client that wants a number when there
-//! is none. So while few numbers are left a reservation is under way, and locks are granted again when a full disk has room
-//! (J5), also to sessions that wait because there was no number.
+//! The next range is requested when half of the last one is used. At most one reservation is under way. A
+//! reservation that fails is repeated after [`RETRY_PAUSE`] until it is written, and at once for a client that
+//! needs a number when there is none. So while few numbers are left a reservation is under way, and locks are
+//! granted again when a full disk has room (J5), also to sessions that wait because there was no number. A
+//! client that needs a number when there is none waits for the reservation that is under way, and is refused
+//! only if that fails.
 
 use super::{LockState, Locking};
 use crate::database::{Hosted, OwnRow, aside};
@@ -13,7 +15,7 @@ use paceline_tables::value::{Atom, Datum};
 use paceline_tables::{Error, tag};
 use paceline_types::Span;
 use paceline_types::limits::SESSION_BYTES_MAX;
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 use std::task::Waker;
 
 /// How many fencing numbers are reserved first, and at most at a time. Each reservation doubles the last
@@ -24,18 +26,21 @@ const RESERVE_MAX: u64 = 1 << 20;
 /// The time between a reservation that failed and the next one.
 const RETRY_PAUSE: Span = Span::from_secs(1);
 
-/// How far numbers are reserved; changed under the mutex of the locks.
+/// Which numbers are reserved; changed under the mutex of the locks.
 pub(super) struct Reservations {
     /// How many numbers were reserved last.
     step: u64,
-    /// Whether a reservation is being written, or waits to be repeated.
+    /// Whether a reservation is being written, or waits to be retried.
     is_under_way: bool,
-    /// Whether it waits.
+    /// Whether it waits to be retried.
     is_paused: bool,
-    /// Whether a task sleeps that repeats it.
+    /// Whether a task sleeps until the retry.
     has_sleeper: bool,
     /// Why the last one failed, if it did.
     failed: Option<Error>,
+    /// How many clients wait for it.
+    #[cfg(test)]
+    awaited: usize,
 }
 
 /// The numbers to be reserved next.
@@ -47,8 +52,15 @@ pub(super) struct Range {
 
 impl Default for Reservations {
     fn default() -> Self {
-        let (is_under_way, is_paused, has_sleeper) = (false, false, false);
-        Self { step: RESERVE_MIN, is_under_way, is_paused, has_sleeper, failed: None }
+        Self {
+            step: RESERVE_MIN,
+            is_under_way: false,
+            is_paused: false,
+            has_sleeper: false,
+            failed: None,
+            #[cfg(test)]
+            awaited: 0,
+        }
     }
 }
 
@@ -68,12 +80,12 @@ impl LockState {
 }
 
 impl LockState {
-    /// Whether there is no number and a reservation waits to be repeated.
+    /// Whether there is no number, and a reservation is under way.
     pub(super) fn is_short_of_numbers(&self) -> bool {
-        self.reservations.is_paused && self.locks.fencing_left() == 0 && !self.locks.is_stopped()
+        self.reservations.is_under_way && self.locks.fencing_left() == 0 && !self.locks.is_stopped()
     }
 
-    /// Ends the pause of a reservation that failed; the range to reserve now.
+    /// Ends the pause of a reservation that failed. Returns the range to reserve now.
     fn end_pause(&mut self) -> Option<Range> {
         if !std::mem::take(&mut self.reservations.is_paused) {
             return None;
@@ -84,9 +96,9 @@ impl LockState {
 }
 
 impl Locking {
-    /// Takes up the numbers after those that an earlier run reserved, and reserves the first range
-    /// of this run before it returns. On a full disk there are none at first: sessions wait for their locks until
-    /// a range could be written, and everything else is served (J5).
+    /// Continues after the numbers that an earlier run reserved, and reserves the first range of this run
+    /// before it returns. On a full disk there are none at first: sessions wait for their locks until a range
+    /// could be written, and everything else is served (J5).
     ///
     /// # Errors
     ///
@@ -110,7 +122,7 @@ impl Locking {
         }
     }
 
-    /// Service has ended: the next run goes on with the next number.
+    /// Called at shutdown: the next run continues with the next number.
     pub(crate) fn number_no_more(&self) {
         let next = self.state().locks.next_fencing();
         if let Some(own) = self.own.get() {
@@ -118,7 +130,7 @@ impl Locking {
         }
     }
 
-    /// Reserves what [`LockState::next_range`] found due; the numbers are used once that is on disk.
+    /// Reserves the range that [`LockState::next_range`] found due. The numbers are used once that is on disk.
     pub(super) fn reserve(self: &Arc<Self>, range: Option<Range>) {
         if let (Some(own), Some(range)) = (self.own.get(), range) {
             self.write_range(own, range);
@@ -126,14 +138,35 @@ impl Locking {
         }
     }
 
-    /// Repeats a reservation that failed, without the rest of its pause, and waits for the disk: a client wants a number and
-    /// there is none. On a disk that is still full this fails in no time.
+    /// Repeats a reservation that failed, without the rest of its pause, and waits for the disk, because a
+    /// client needs a number and there is none. If the disk is still full, this fails quickly.
     pub(super) fn reserve_now(self: &Arc<Self>) {
         let range = self.state().end_pause();
         if let (Some(own), Some(range)) = (self.own.get(), range) {
             self.write_range(own, range);
             aside(|| own.flush_blocking());
         }
+    }
+
+    /// Locks the locks once there is a number, or the reservation under way has failed.
+    pub(super) fn numbered(&self) -> MutexGuard<'_, LockState> {
+        aside(|| {
+            let mut state = self.state();
+            while state.is_short_of_numbers() && !state.reservations.is_paused {
+                #[cfg(test)]
+                {
+                    state.reservations.awaited += 1;
+                }
+                state = crate::sync::wait(&self.state, &self.ranged, state);
+            }
+            state
+        })
+    }
+
+    /// How many clients wait for numbers that are being reserved.
+    #[cfg(test)]
+    pub(crate) fn awaiting(&self) -> usize {
+        self.state().reservations.awaited
     }
 
     fn write_range(self: &Arc<Self>, own: &Arc<Hosted>, range: Range) {
@@ -146,8 +179,8 @@ impl Locking {
         own.maintain(own::DAEMON_TABLE, "name", row, true, Some(done));
     }
 
-    /// A range is on disk: sessions that wait for want of a number are granted their locks. The head may be locked
-    /// here, so that a task does what needs it.
+    /// Called when a range is on disk: sessions that wait because there was no number are granted their locks.
+    /// The head may be locked here, so a task does the work that needs it.
     fn reserved(self: &Arc<Self>, Range { until, step }: Range) {
         let mut state = self.state();
         let before = state.locks.generation();
@@ -160,6 +193,7 @@ impl Locking {
         let range = state.next_range();
         let shows = self.begins_to_show(&mut state);
         drop(state);
+        self.ranged.notify_all();
         wakers.into_iter().for_each(Waker::wake);
         if had_failed {
             tracing::info!("fencing numbers can be reserved again");
@@ -174,13 +208,14 @@ impl Locking {
         }
     }
 
-    /// Asks for a range again after a pause, unless nothing needs one by then.
+    /// Requests the range again after a pause, unless it is no longer needed by then.
     fn retry_later(self: &Arc<Self>, error: &Error) {
         let mut state = self.state();
         let before = state.reservations.failed.replace(error.clone());
         state.reservations.is_paused = true;
         let has_sleeper = std::mem::replace(&mut state.reservations.has_sleeper, true);
         drop(state);
+        self.ranged.notify_all();
         if before.is_none() {
             tracing::error!(%error, "cannot reserve fencing numbers; retrying");
         }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// How many of the sessions that wait for a lock are shown.
 pub(super) const WAITERS_SHOWN_MAX: usize = 100;
 
-/// How many names are copied before others that want a lock have their turn.
+/// How many names are copied before other threads may lock the mutex.
 pub(super) const PIECE_NAMES: usize = 1_000;
 
 /// The time between two updates of the table of locks.
@@ -42,7 +42,7 @@ impl LockShown {
 }
 
 impl Locking {
-    /// The lock of this name, if someone owns it or waits for it.
+    /// The lock of this name, if a session owns it or waits for it.
     #[must_use]
     pub fn shown(&self, name: &str) -> Option<LockShown> {
         let state = self.state();
@@ -55,8 +55,8 @@ impl Locking {
         state.locks.owner(name).map(|(owner, _)| state.session_name(owner).to_owned())
     }
 
-    /// At most `count` locks that someone owns or waits for, in name order from `first` on. What changes while the
-    /// list is made is shown before or after the change.
+    /// At most `count` locks that a session owns or waits for, in name order from `first` on. A lock that
+    /// changes meanwhile is shown as before or after the change.
     #[must_use]
     pub fn shown_from(&self, first: &str, count: usize) -> Vec<LockShown> {
         let mut shown: Vec<LockShown> = Vec::new();
@@ -93,7 +93,7 @@ impl Locking {
         (piece, true)
     }
 
-    /// What a monitor of the table of locks, or a transaction that waits for it, keeps as long as it is there.
+    /// A token that a monitor of the table of locks, or a transaction that waits for it, keeps while it exists.
     pub(crate) fn watch(&self) -> Arc<()> {
         Arc::clone(&self.watched)
     }
@@ -102,8 +102,8 @@ impl Locking {
         Arc::strong_count(&self.watched) > 1
     }
 
-    /// Whether the caller is to call [`Locking::show`] once it has dropped the mutex: someone watches the table of
-    /// locks, it is behind, and nothing else brings it up to date.
+    /// Whether the caller must call [`Locking::show`] once it has dropped the mutex: a client watches the table
+    /// of locks, it is outdated, and no job is updating it.
     pub(super) fn begins_to_show(&self, state: &mut LockState) -> bool {
         if state.is_showing || !state.locks.has_changed() || !self.is_watched() {
             return false;
@@ -112,7 +112,7 @@ impl Locking {
         true
     }
 
-    /// Has a job bring the table of locks up to date, if it `begins` to.
+    /// Starts a job that updates the table of locks, if `begins`.
     pub(super) fn show(self: &Arc<Self>, begins: bool) {
         let Some(own) = self.own.get().filter(|_| begins) else { return };
         let (this, own) = (Arc::clone(self), Arc::clone(own));
@@ -123,7 +123,7 @@ impl Locking {
         });
     }
 
-    /// Goes on after a pause as long as the table of locks is behind.
+    /// Updates it again after a pause as long as the table of locks is outdated.
     fn show_on(self: &Arc<Self>) {
         let this = Arc::clone(self);
         self.tasks.spawn(async move {
@@ -136,13 +136,13 @@ impl Locking {
         });
     }
 
-    /// Says that the row of this lock was undone.
+    /// Marks the row of this lock to be shown again, because it was undone.
     pub(crate) fn show_again(&self, name: &str) {
         self.state().locks.show_again(name);
     }
 
-    /// Rows of the table of locks that changed since they were last taken: the next few after the lock `after`, which
-    /// becomes the last of them. None if there are no more.
+    /// Rows of the table of locks that changed since they were last taken: the next few after the lock `after`,
+    /// which becomes the last of them. Empty if there are no more.
     pub(crate) fn take_changed_rows(&self, after: &mut Arc<str>) -> Vec<OwnRow> {
         let mut state = self.state();
         let (mut rows, mut names) = (Vec::new(), 0);

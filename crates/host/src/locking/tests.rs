@@ -1,4 +1,4 @@
-//! What the locks of connections may take, and that they are granted while there are numbers.
+//! The memory that the locks of connections may take, and that locks are granted while there are numbers.
 
 use super::{Bound, LockOperation, RELEASED_MAX, Shares};
 use crate::kept::tests::World;
@@ -12,8 +12,9 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-/// D1: the locks of all connections of one user are bounded together, those that it waits for included, and others
-/// get theirs. What is refused, given back or left behind by a connection that ends counts no longer.
+/// D1: the locks of all connections of one user are bounded together, including those that it waits for, and
+/// other users get theirs. A lock that is refused, released, or left behind by a connection that ends stops
+/// counting.
 #[test]
 fn the_locks_of_one_user_leave_room_for_others_d1() {
     use LockOperation::{Lock, Steal, Unlock};
@@ -59,8 +60,8 @@ fn the_locks_of_one_user_leave_room_for_others_d1() {
     assert!(host.locking().state().shares.is_empty());
 }
 
-/// J5: fencing numbers run out while the disk is full. When it has room again, the session that waits for a lock
-/// without an owner gets it, and free locks are granted, though no client does anything for that.
+/// J5: fencing numbers run out while the disk is full. When it has room again, the session that waits for a
+/// lock without an owner gets it, and free locks are granted, without any action of a client.
 #[test]
 fn locks_are_granted_again_when_a_full_disk_has_room_j5() {
     use LockOperation::{Lock, Unlock};
@@ -80,7 +81,7 @@ fn locks_are_granted_again_when_a_full_disk_has_room_j5() {
     assert_eq!(operate(&other, Lock, "free"), Err(LockError::Exhausted));
     host.end_session(&owner);
     assert_eq!(host.locking().fencing(waiter.id, "held"), None);
-    // Every attempt so far is over, so that only another one can succeed.
+    // Every attempt so far has ended, so only another one can succeed.
     let _ = host.database("Paceline").unwrap().copy();
     world.inject("");
     world.runtime().block_on(async {
@@ -107,7 +108,7 @@ fn the_first_lock_is_granted_when_a_full_disk_has_room_j5() {
         while operate(LockOperation::Lock).is_ok() {
             operate(LockOperation::Unlock).unwrap();
         }
-        // Every attempt so far is over.
+        // Every attempt so far has ended.
         let _ = host.database("Paceline").unwrap().copy();
         assert_eq!(operate(wanted), Err(LockError::Exhausted));
         world.inject("");
@@ -116,7 +117,7 @@ fn the_first_lock_is_granted_when_a_full_disk_has_room_j5() {
     }
 }
 
-/// The next lock that a session is told it owns.
+/// The next lock that a session is notified to own.
 async fn hear_locked(session: &Session) -> Arc<str> {
     std::future::poll_fn(|context| {
         loop {
@@ -131,7 +132,8 @@ async fn hear_locked(session: &Session) -> Arc<str> {
     .await
 }
 
-/// J5: a start on a full disk serves everything but locks, which are granted when there is room.
+/// J5: a daemon that starts on a full disk serves everything except locks, which are granted when there is
+/// room.
 #[test]
 fn a_start_on_a_full_disk_serves_j5() {
     let mut world = World::new("lock-start");
@@ -173,13 +175,13 @@ fn watch_locks(own: &Arc<Hosted>, session: &Arc<Session>) {
     own.flush_blocking();
 }
 
-/// How many updates a client has been sent since this was last asked.
+/// How many updates a client has been sent since the last call.
 fn updates(session: &Session) -> usize {
     let items = std::iter::from_fn(|| session.outbox.take());
     items.filter(|item| matches!(item, Outgoing::Update(_))).count()
 }
 
-/// The first lock's number of waiters, and how many of these are named, as the table shows it.
+/// How many sessions wait for the first lock, and how many of them the table names.
 fn shown_waiters(own: &Hosted) -> Option<(i64, usize)> {
     let rows = own.own_rows("Lock", |table, row| {
         let column = |name: &str| Some(&row[table.column_id(name)?.index()]);
@@ -188,9 +190,9 @@ fn shown_waiters(own: &Hosted) -> Option<(i64, usize)> {
     rows.first().copied()
 }
 
-/// D4: while a client watches the table of locks, what clients do to locks costs the same however many wait. The table
-/// follows beside them: clients that leave one after the other while nothing else runs make it change a few times, not
-/// each time. In the end it is up to date.
+/// D4: while a client watches the table of locks, the cost of a lock operation does not depend on the number of
+/// waiters. The table is updated beside the operations: clients that leave one after the other while nothing
+/// else runs make it change a few times, not each time. In the end it is up to date.
 #[test]
 fn the_table_of_locks_follows_many_changes_in_few_steps_d4() {
     let world = World::new("lock-shown");
@@ -219,7 +221,7 @@ fn the_table_of_locks_follows_many_changes_in_few_steps_d4() {
     });
 }
 
-/// D4: of many that wait, lists name the first hundred and say how many there are.
+/// D4: of many waiters, lists name the first hundred and give the number of all.
 #[test]
 fn lists_name_the_first_of_many_that_wait_d4() {
     let world = World::new("lock-lists");
@@ -244,7 +246,7 @@ fn lists_name_the_first_of_many_that_wait_d4() {
     assert_eq!(names("own-0200", 0), [""; 0]);
 }
 
-/// D4: the table of locks follows only as long as a monitor or a waiting transaction looks at it.
+/// D4: the table of locks is updated only as long as a monitor or a waiting transaction reads it.
 #[test]
 fn the_table_of_locks_is_left_alone_when_nobody_watches_d4() {
     let world = World::new("lock-watched");
@@ -284,7 +286,7 @@ fn the_table_of_locks_is_left_alone_when_nobody_watches_d4() {
     assert!(!is_watched(), "it waits no more");
 }
 
-/// D4: a connection that had very many locks gives them back in pieces; all of them, and what they took.
+/// D4: a connection with very many locks releases them in pieces: all of them, and their memory.
 #[test]
 fn a_connection_with_many_locks_gives_all_back_d4() {
     let world = World::new("lock-pieces");

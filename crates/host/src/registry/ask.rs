@@ -1,4 +1,4 @@
-//! How permits are asked for: the request waits, the grant is written, the client is answered. Several clients may ask
+//! Asking for permits: the request waits, the grant is written, the client is answered. Several clients may ask
 //! for one permit under one name.
 //!
 //! A name that a client chose is first pending. All clients that ask for it with the same body wait for one request.
@@ -21,7 +21,7 @@ pub struct Chosen {
     pub digest: [u8; 32],
 }
 
-/// A permit that no client knows of. Dropping it gives everything back, including what it spent.
+/// A permit that no client knows of. Dropping it releases everything, including what it spent.
 pub(super) struct Untold(pub(super) Option<Permit>);
 
 impl Drop for Untold {
@@ -37,29 +37,29 @@ pub(super) struct Pending {
     stage: tokio::sync::Mutex<Stage>,
 }
 
-/// How far a permit that several may wait for has come.
+/// The progress of a permit that several clients may wait for.
 enum Stage {
     /// The request is not submitted yet.
     New,
     /// It waits.
     Waiting(Waiting),
-    /// It was granted, and no client knows of it.
+    /// It was granted, and no client knows of it yet.
     Granted(Untold),
-    /// A client has it.
+    /// A client received it.
     Handed(RequestId),
-    /// It was turned away, for all who wait.
+    /// It was refused, for all clients that wait.
     Failed(AskError),
 }
 
-/// What asking for a chosen name leads to.
+/// The outcome of asking for a chosen name.
 enum Join {
-    /// It is held already.
+    /// A permit of this name is held already.
     Held(Box<PermitView>),
-    /// It is asked for, by this client alone or with others.
+    /// This client asks for it, alone or with others.
     Along(Along),
 }
 
-/// That a client waits for a chosen name. When the last one is dropped before the permit is given, the
+/// A client that waits for a chosen name. When the last one is dropped before the permit is granted, the
 /// request leaves its queue.
 struct Along {
     registry: Arc<Registry>,
@@ -68,12 +68,11 @@ struct Along {
 }
 
 impl Registry {
-    /// Asks for a permit and waits for it; `granted` is what gives the client its role, if that can be
-    /// taken away.
+    /// Asks for a permit and waits for it; `granted` is the grant of the client's role, if that can be revoked.
     ///
     /// # Errors
     ///
-    /// When there is none; then nothing is held.
+    /// When no permit is granted; then nothing is held.
     pub async fn ask(
         &self,
         request: Request,
@@ -82,15 +81,18 @@ impl Registry {
     ) -> Result<PermitView, AskError> {
         let share = self.share(&request, terms, "")?;
         let admission = self.host.control().admit_kept(request, terms.kept(None)?);
-        let permit = match admission.map_err(HoldError::Request)? {
-            Admission::Started(permit) => permit,
+        let (permit, has_waited) = match admission.map_err(HoldError::Request)? {
+            Admission::Started(permit) => (permit, false),
             Admission::Refused(id, refusal) => return Err(AskError::Refused(id, refusal)),
-            // Boxed, because most requests need not wait, and theirs is the room that it would take.
-            Admission::Waiting(waiting) => Box::pin(wait(waiting, terms, granted)).await?,
+            // Boxed, because most requests need not wait, and their futures should not contain its room.
+            Admission::Waiting(waiting) => (Box::pin(wait(waiting, terms, granted)).await?, true),
         };
         let mut untold = Untold(Some(permit));
         check(granted)?;
         self.written().await?;
+        if has_waited {
+            terms.check_here()?;
+        }
         Ok(self.hold(&mut untold, terms, None, share)?)
     }
 
@@ -98,7 +100,7 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// When there is none.
+    /// When no permit is granted.
     pub async fn ask_once(
         &self,
         request: Request,
@@ -106,8 +108,8 @@ impl Registry {
         granted: Option<&Granted>,
     ) -> Result<PermitView, AskError> {
         let _share = self.share(&request, terms, "")?;
-        let admission = self.host.control().admit_once(request).map_err(HoldError::Request)?;
-        let permit = match admission {
+        let admission = self.host.control().admit_once(request, terms.place);
+        let permit = match admission.map_err(HoldError::Request)? {
             Admission::Started(permit) => permit,
             Admission::Refused(id, refusal) => return Err(AskError::Refused(id, refusal)),
             Admission::Waiting(waiting) => Box::pin(wait(waiting, terms, granted)).await?,
@@ -117,12 +119,12 @@ impl Registry {
     }
 
     /// Asks for a permit under a name that the client chose, together with all clients that ask for the same.
-    /// The first client submits the request, and the one in front when it is decided holds the permit.
-    /// Also returns whether this call granted it.
+    /// The first client submits the request, and the client in front when it is decided holds the permit. Also
+    /// returns whether this call granted it.
     ///
     /// # Errors
     ///
-    /// When there is none.
+    /// When no permit is granted.
     pub async fn ask_by_name(
         self: &Arc<Self>,
         request: Request,
@@ -134,7 +136,7 @@ impl Registry {
             Join::Held(view) => return Ok((*view, false)),
             Join::Along(along) => along,
         };
-        // What it asked with is kept until it is answered, also while another client waits for all.
+        // The share of the request is kept until it is answered, also while another client waits for all.
         let mut share = Some(self.share(&request, terms, &chosen.name)?);
         let mut request = Some(request);
         // The client waits here while another one waits for all of them.
@@ -143,21 +145,7 @@ impl Registry {
         let mut has_waited = false;
         loop {
             *stage = match &mut *stage {
-                Stage::New => {
-                    if self.host.control().is_draining() {
-                        return Err(HoldError::Ending.into());
-                    }
-                    let kept = terms.kept(Some(chosen))?;
-                    let request = request.take().ok_or(HoldError::PermitOver)?;
-                    match self.host.control().admit_kept(request, kept) {
-                        Ok(Admission::Started(permit)) => Stage::Granted(Untold(Some(permit))),
-                        Ok(Admission::Waiting(waiting)) => Stage::Waiting(waiting),
-                        Ok(Admission::Refused(id, refusal)) => {
-                            Stage::Failed(AskError::Refused(id, refusal))
-                        }
-                        Err(error) => Stage::Failed(HoldError::Request(error).into()),
-                    }
-                }
+                Stage::New => self.submit(request.take(), terms, chosen)?,
                 Stage::Waiting(waiting) => {
                     has_waited = true;
                     let id = waiting.id();
@@ -168,12 +156,15 @@ impl Registry {
                     }
                 }
                 Stage::Granted(untold) => {
-                    // A client that leaves now leaves the permit to the next one that waits.
+                    // A client that leaves now leaves the permit to the next waiting client.
                     if has_waited {
                         see_who_left().await;
                     }
                     check(granted)?;
                     let written = self.written().await;
+                    if has_waited {
+                        terms.check_here()?;
+                    }
                     let share = share.take().ok_or(HoldError::PermitOver)?;
                     match written.and_then(|()| self.hold(untold, terms, Some(chosen), share)) {
                         Ok(view) => {
@@ -186,7 +177,7 @@ impl Registry {
                 Stage::Failed(error) => return Err(error.clone()),
                 Stage::Handed(request) => {
                     check(granted)?;
-                    // Another one may have its name by now.
+                    // Another permit may have this name by now.
                     let view = self.permit(&chosen.name).ok().filter(|now| now.request == *request);
                     return view.map(|view| (view, false)).ok_or(HoldError::PermitOver.into());
                 }
@@ -194,13 +185,33 @@ impl Registry {
         }
     }
 
-    /// What a request takes of its user's share.
+    /// Submits the request of the first client that asks under a name.
+    fn submit(
+        &self,
+        request: Option<Request>,
+        terms: &Terms,
+        chosen: &Chosen,
+    ) -> Result<Stage, AskError> {
+        if self.host.control().is_draining() {
+            return Err(HoldError::Ending.into());
+        }
+        let kept = terms.kept(Some(chosen))?;
+        let request = request.ok_or(HoldError::PermitOver)?;
+        Ok(match self.host.control().admit_kept(request, kept) {
+            Ok(Admission::Started(permit)) => Stage::Granted(Untold(Some(permit))),
+            Ok(Admission::Waiting(waiting)) => Stage::Waiting(waiting),
+            Ok(Admission::Refused(id, refusal)) => Stage::Failed(AskError::Refused(id, refusal)),
+            Err(error) => Stage::Failed(HoldError::Request(error).into()),
+        })
+    }
+
+    /// The share of its user that a request takes.
     fn share(&self, request: &Request, terms: &Terms, name: &str) -> Result<Share, HoldError> {
         self.shares.take(&terms.user, terms.is_owner, Amount::of_request(request, name))
     }
 
     fn join(self: &Arc<Self>, chosen: &Chosen) -> Result<Join, HoldError> {
-        // A name whose lease has run out is free again.
+        // A name whose lease has expired is free again.
         self.end_due();
         let Chosen { name, digest } = chosen;
         let mut state = self.state();
@@ -251,17 +262,24 @@ async fn wait(
     let id = waiting.id();
     let decided = during(granted, terms, waiting).await?;
     see_who_left().await;
-    decide(id, decided)
+    let permit = decide(id, decided)?;
+    match terms.check_here() {
+        Ok(()) => Ok(permit),
+        Err(left) => {
+            permit.withdraw();
+            Err(left.into())
+        }
+    }
 }
 
-/// Lets the runtime look at its sockets before a client that waited is answered: one that disconnected
-/// meanwhile is then seen to have left, and what it waited for goes to the next one.
+/// Lets the runtime poll its sockets before a client that waited is answered: a client that disconnected
+/// meanwhile is then seen to have left, and its permit is passed on to the next one.
 pub(super) async fn see_who_left() {
     tokio::task::yield_now().await;
 }
 
-/// Waits for a request, unless the client may no longer ask, or the session that the permit is to belong to
-/// ends. The engine looks at the end of one session only, which is that of the locks.
+/// Waits for a request, unless the client's role is revoked, or the session that the permit is to belong to
+/// ends. The engine notices only the end of the session that owns the locks.
 async fn during<T>(
     granted: Option<&Granted>,
     terms: &Terms,
@@ -280,7 +298,7 @@ async fn during<T>(
     }
 }
 
-/// A request that waited: its permit, or why there is none.
+/// The permit of a request that waited, or why there is none.
 fn decide(id: RequestId, decided: Option<Result<Permit, Refusal>>) -> Result<Permit, AskError> {
     match decided {
         Some(Ok(permit)) => Ok(permit),
@@ -289,7 +307,7 @@ fn decide(id: RequestId, decided: Option<Result<Permit, Refusal>>) -> Result<Per
     }
 }
 
-/// That what a client may do has not ended.
+/// Checks that the client's role has not ended.
 pub(super) fn check(granted: Option<&Granted>) -> Result<(), HoldError> {
     match granted {
         Some(granted) if granted.is_over() => Err(HoldError::TakenAway),

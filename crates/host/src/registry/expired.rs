@@ -1,8 +1,8 @@
-//! Names of what expired, so that a late renewal is told why it fails. The oldest are forgotten first.
+//! Names of what expired, so that a late renewal gets the reason why it fails. The oldest are forgotten first.
 
 use std::collections::{HashSet, VecDeque};
 
-/// The last names that ran out.
+/// The names that expired last.
 #[derive(Debug)]
 pub(super) struct Expired {
     max: usize,

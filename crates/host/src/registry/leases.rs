@@ -5,19 +5,19 @@ use paceline_types::{Span, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Shortest lease.
+/// The shortest lease.
 const LEASE_MIN: Span = Span::from_secs(1);
 
-/// Longest lease.
+/// The longest lease.
 const LEASE_MAX: Span = Span::from_secs(86_400);
 
-/// What a lease is unless said.
+/// The default lease.
 pub(super) const LEASE: Span = Span::from_secs(30);
 
-/// Leases that are ended in one turn.
+/// The most leases that are ended in one turn.
 const DUE_MAX: usize = 256;
 
-/// When something runs out, and for how long it is renewed.
+/// When a lease expires, and for how long it is renewed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Lease {
     pub(super) span: Span,
@@ -25,7 +25,7 @@ pub(super) struct Lease {
     number: u64,
 }
 
-/// Which lease, among all there were.
+/// Identifies a lease among all there were.
 pub(super) type LeaseKey = (Time, u64);
 
 impl Lease {
@@ -34,7 +34,7 @@ impl Lease {
     }
 }
 
-/// What a lease is of.
+/// What a lease belongs to.
 #[derive(Clone, Debug)]
 pub(super) enum Leased {
     Session(String),
@@ -46,7 +46,7 @@ pub(super) enum Leased {
 pub(super) struct Leases {
     by_end: BTreeMap<LeaseKey, Leased>,
     next: u64,
-    /// Until when the sweep sleeps; none if it sleeps until it is woken.
+    /// Until when the sweep sleeps; `None` if it sleeps until it is woken.
     armed: Option<Time>,
 }
 
@@ -61,29 +61,29 @@ impl Leases {
 
     /// Whether the sweep must be woken for a new lease: it would sleep past its end.
     ///
-    /// A lone client's lease is the next one to end each time, but the sweep sleeps until the end of an earlier one
-    /// that was released. It then looks again by itself.
+    /// A lone client's lease is the next one to end each time, but the sweep sleeps until the end of an earlier
+    /// one that was released. It then checks again by itself.
     pub(super) fn must_wake(&self, lease: Option<Lease>) -> bool {
         lease.is_some_and(|lease| self.armed.is_none_or(|armed| lease.ends < armed))
     }
 
-    /// Until when the sweep sleeps from now on; none if there is no lease.
+    /// Sets until when the sweep sleeps; `None` if there is no lease.
     fn arm(&mut self) -> Option<Time> {
         self.armed = self.next_end();
         self.armed
     }
 
-    /// Takes a lease away.
+    /// Removes a lease.
     pub(super) fn end(&mut self, lease: Lease) -> Option<Leased> {
         self.by_end.remove(&(lease.ends, lease.number))
     }
 
-    /// When the next one runs out.
+    /// When the next lease expires.
     fn next_end(&self) -> Option<Time> {
         self.by_end.first_key_value().map(|((ends, _), _)| *ends)
     }
 
-    /// Takes the next one that has run out.
+    /// Removes the next lease that has expired.
     fn pop_due(&mut self, now: Time) -> Option<(LeaseKey, Leased)> {
         let first = self.by_end.first_entry().filter(|first| first.key().0 <= now)?;
         Some(first.remove_entry())
@@ -100,16 +100,16 @@ pub(super) fn checked(lease: Option<Span>) -> Result<Span, HoldError> {
 }
 
 impl Registry {
-    /// Ends what has run out.
+    /// Ends the leases that have expired.
     pub(super) fn end_due(&self) {
         while self.end_some_due() {}
     }
 
-    /// Ends leases as they run out, for ever.
+    /// Ends leases as they expire, forever.
     pub async fn sweep(self: Arc<Self>) {
         loop {
             while self.end_some_due() {
-                // Others need not wait for all of them.
+                // Other tasks need not wait for all of them.
                 tokio::task::yield_now().await;
             }
             let rearmed = self.rearm.notified();
@@ -123,7 +123,7 @@ impl Registry {
         }
     }
 
-    /// Ends at most [`DUE_MAX`] of what has run out; whether more may have.
+    /// Ends at most [`DUE_MAX`] leases that have expired. Returns whether there may be more.
     fn end_some_due(&self) -> bool {
         let now = self.clock.now();
         let due: Vec<(LeaseKey, Leased)> = {
@@ -148,13 +148,13 @@ impl Registry {
 }
 
 impl Entries {
-    /// Remembers that something ran out: a session with its permits.
+    /// Remembers what expired: a session with its permits.
     fn note_expired(&mut self, leased: &Leased) {
         let (Leased::Session(name) | Leased::Permit(name)) = leased;
         if let Leased::Session(key) = leased
             && let Some(entry) = self.sessions.get(key)
         {
-            // The names that would be forgotten at once are passed over.
+            // Names that would be forgotten at once are skipped.
             let names = entry.permits.iter().take(self.expired.max());
             names.for_each(|name| self.expired.note(name.clone()));
         }
@@ -189,7 +189,7 @@ mod tests {
         assert!(!leases.must_wake(None), "a session without a lease");
     }
 
-    /// D4: however many leases end at once, others have their turn after each [`DUE_MAX`] of them.
+    /// D4: however many leases end at once, other tasks get their turn after each [`DUE_MAX`] of them.
     #[test]
     fn leases_that_end_at_once_let_others_in_between_d4() {
         const LEASES: usize = 20 * DUE_MAX;
@@ -201,7 +201,7 @@ mod tests {
         }
         let mut seen = vec![LEASES];
         world.block_on(async {
-            // Both are tasks of one thread: whatever the sweep does in one turn is done between two looks.
+            // Both are tasks of one thread: the work of one turn of the sweep is done between two looks.
             let sweep = tokio::spawn(Arc::clone(&world.registry).sweep());
             while seen.last() != Some(&0) {
                 tokio::task::yield_now().await;

@@ -1,6 +1,6 @@
 //! Locks of sessions: requested, waited for, released.
 //!
-//! A session stands in line while its request waits, and leaves the line when the request ends without the lock,
+//! A session waits in line while its request waits, and leaves the line when the request ends without the lock,
 //! whichever way it ends.
 
 use super::ask::{check, see_who_left};
@@ -8,25 +8,27 @@ use super::standings::Turn;
 use super::{HeldSession, HoldError, Registry};
 use crate::LockOperation;
 use crate::access::Granted;
+use crate::kept::PlaceHash;
 use paceline_types::Span;
 
-/// How a lock is asked for.
+/// How a lock is requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asking {
-    /// In line, for this long at most.
-    Wait(Span),
+    /// In line, for this long at most; with the place by which the request is recognised after an orderly
+    /// shutdown of the daemon.
+    Wait(Span, Option<PlaceHash>),
     /// At once, from its owner.
     Steal,
 }
 
 impl Registry {
-    /// Has a session own a lock: its fencing number, and whether it is on disk that the session owns it,
-    /// which only a steal does not wait for: the owner has lost the lock already. `granted` is what gives the client its role, if
-    /// that can be taken away, and `ending` is when the door closes.
+    /// Makes a session own a lock. Returns its fencing number, and whether the ownership is on disk. Only a
+    /// steal does not require that: the owner has lost the lock already. `granted` is the grant of the client's
+    /// role, if that can be revoked, and `ending` resolves when the door closes.
     ///
     /// # Errors
     ///
-    /// When it does not own it; then it does not stand in line either.
+    /// When the session does not own the lock; then it does not wait in line either.
     pub async fn lock(
         &self,
         session: &HeldSession,
@@ -35,14 +37,13 @@ impl Registry {
         granted: Option<&Granted>,
         ending: impl Future<Output = ()>,
     ) -> Result<(u64, bool), HoldError> {
-        let operation = match asking {
-            Asking::Wait(_) => LockOperation::Lock,
-            Asking::Steal => LockOperation::Steal,
+        let asked = match asking {
+            Asking::Wait(_, place) => session.standings.lock(name, place)?,
+            Asking::Steal => session.standings.operate(LockOperation::Steal, name)?,
         };
-        let asked = session.standings.operate(operation, name)?;
-        // If the client is not answered that its session owns the lock, what it asked for is released.
+        // If the client does not receive the answer that its session owns the lock, the lock is released.
         let untold = Untold { session, name, number: asked.number, is_told: false };
-        if let Asking::Wait(wait) = asking
+        if let Asking::Wait(wait, _) = asking
             && !asked.owns
         {
             let came = self.clock.timeout_at(self.clock.now().plus(wait), asked.turn);
@@ -60,22 +61,22 @@ impl Registry {
             }
             see_who_left().await;
         }
-        // None if another session stole it meanwhile, or this one gave it back.
+        // `None` if another session stole it meanwhile, or this one released it.
         let fencing = self.host.locking().fencing(session.session.id, name);
         let fencing = fencing.ok_or_else(|| self.taken(name, Span::ZERO))?;
         let is_written = match asking {
-            Asking::Wait(_) => self.written().await.map(|()| true)?,
+            Asking::Wait(..) => self.written().await.map(|()| true)?,
             Asking::Steal => self.written().await.is_ok(),
         };
         untold.told();
         Ok((fencing, is_written))
     }
 
-    /// Has a session give a lock back, or leave its line; whether that is on disk.
+    /// Releases a lock of a session, or removes the session from its line. Returns whether that is on disk.
     ///
     /// # Errors
     ///
-    /// When it does neither own it nor stand in line.
+    /// When the session neither owns the lock nor waits for it.
     pub async fn unlock(&self, session: &HeldSession, name: &str) -> Result<bool, HoldError> {
         let what = format!("lock {name} of {}", session.key);
         if let Err(error) = session.standings.operate(LockOperation::Unlock, name) {
@@ -89,11 +90,11 @@ impl Registry {
     }
 }
 
-/// What a session asked for and its client does not know yet. Dropping it releases it.
+/// A lock that a session requested and its client does not know of yet. Dropping it releases the lock.
 struct Untold<'a> {
     session: &'a HeldSession,
     name: &'a str,
-    /// The number of the operation that asked.
+    /// The number of the operation that requested it.
     number: u64,
     is_told: bool,
 }

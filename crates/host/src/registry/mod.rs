@@ -1,9 +1,9 @@
 //! What clients hold: sessions, permits and locks, and the leases that end them.
 //!
 //! A session or a permit is in one of two states: held, or gone. It is gone when it is released, when its lease
-//! expires, or when the connection that it is bound to ends, whichever comes first. The permits of a session go with
-//! it. Every call checks the time, so an expired lease has ended whether or not the task that removes it has run (P2).
-//! The lock is never held while the host is called.
+//! expires, or when the connection that it is bound to ends, whichever is first. The permits of a session end
+//! with it. Every call checks the time, so an expired lease has ended whether or not the task that removes it
+//! has run (P2). The lock is never held while the host is called.
 
 mod ask;
 mod error;
@@ -21,7 +21,7 @@ mod tests;
 pub use ask::Chosen;
 pub use error::{AskError, HoldError};
 pub use locks::Asking;
-pub use permits::{PermitView, Terms};
+pub use permits::{Asker, PermitView, Terms};
 pub use sessions::{Beginning, HeldSession, SessionView};
 pub use standings::Notice;
 
@@ -36,17 +36,17 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::{Notify, broadcast};
 
-/// Lock notices that one who follows may be behind before it misses some.
+/// How many lock notices a listener may lag behind before it misses some.
 const NOTICES_MAX: usize = 1_024;
 
-/// Makes the secret by which clients know a session from what is kept of it.
+/// Derives the secret key of a session from what is kept of it.
 pub type Keys = Box<dyn Fn(&str) -> String + Send + Sync>;
 
 /// Bounds of what clients hold.
 #[derive(Clone, Copy, Debug)]
 pub struct HoldLimits {
-    /// Sessions at a time. Of this and the next three one user has a quarter at most, and the last tenth is for root
-    /// and the user who runs the daemon, who may have all.
+    /// Sessions at a time. Of this and the next three limits one user has a quarter at most, and the last tenth
+    /// is reserved for root and the user who runs the daemon, who may have all.
     pub sessions_max: usize,
     /// Permits that are held or waited for.
     pub requests_max: usize,
@@ -54,7 +54,7 @@ pub struct HoldLimits {
     pub bytes_max: usize,
     /// Names and bookkeeping of the locks that sessions own or wait for.
     pub lock_bytes_max: usize,
-    /// Expired leases that are remembered, so that a late renewal is told why it fails.
+    /// Expired leases that are remembered, so that a late renewal gets the reason why it fails.
     pub expired_max: usize,
 }
 
@@ -70,16 +70,16 @@ impl Default for HoldLimits {
     }
 }
 
-/// All that clients hold.
+/// Everything that clients hold.
 pub struct Registry {
     host: Arc<Host>,
     clock: Clock,
     keys: Keys,
     shares: Arc<Shares>,
     state: Mutex<Entries>,
-    /// Woken when an earlier lease came.
+    /// Woken when an earlier lease was added.
     rearm: Notify,
-    /// What happens to the locks of sessions.
+    /// Notices about the locks of sessions.
     notices: broadcast::Sender<Notice>,
 }
 
@@ -94,14 +94,14 @@ struct Entries {
     by_request: HashMap<RequestId, String>,
     leases: Leases,
     expired: Expired,
-    /// What was given back and is not known to be on disk.
+    /// What was released, and is not known to be on disk.
     unwritten: BTreeSet<String>,
     /// Bound sessions of the last run whose processes are not watched yet.
     restored: Vec<KeptSession>,
 }
 
 impl Registry {
-    /// Nothing held yet; [`Registry::take_over`] brings what an earlier run left.
+    /// Nothing held yet; [`Registry::take_over`] adds what an earlier run left.
     #[must_use]
     pub fn new(host: Arc<Host>, keys: Keys, limits: HoldLimits) -> Arc<Self> {
         Arc::new(Self {
@@ -125,7 +125,7 @@ impl Registry {
         })
     }
 
-    /// Hears what happens to the locks of sessions from now on.
+    /// Subscribes to notices about the locks of sessions from now on.
     #[must_use]
     pub fn listen(&self) -> broadcast::Receiver<Notice> {
         self.notices.subscribe()

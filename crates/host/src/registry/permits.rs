@@ -5,7 +5,7 @@ use super::leases::{LeaseKey, Leased, checked};
 use super::shares::Share;
 use super::{Entries, HeldSession, HoldError, Lease, Registry};
 use crate::control::{self, Permit};
-use crate::kept::UNSYNCED_LEASE_MAX;
+use crate::kept::{PlaceHash, UNSYNCED_LEASE_MAX};
 use paceline_engine::Grant;
 use paceline_types::{RequestId, Span, Time};
 use std::sync::Arc;
@@ -15,21 +15,21 @@ const UNWRITTEN_MAX: usize = 100_000;
 
 /// A name in use.
 pub(super) enum Slot {
-    /// Asked for, and not granted yet.
+    /// Requested, and not granted yet.
     Pending(Arc<Pending>, usize),
     /// Granted, and a client has it.
     Held(Box<HeldPermit>),
 }
 
-/// A permit that a client holds. Dropping it settles the request, unless the daemon ends and leaves it
-/// to the next run.
+/// A permit that a client holds. Dropping it settles the request, unless the daemon shuts down and leaves it to
+/// the next run.
 pub(super) struct HeldPermit {
     pub(super) permit: Permit,
     pub(super) view: PermitView,
     pub(super) digest: Option<[u8; 32]>,
     lease: Option<Lease>,
     of: Belonging,
-    /// What it has of its user's share.
+    /// Its part of its user's share.
     _share: Share,
 }
 
@@ -55,41 +55,60 @@ pub struct PermitView {
     pub name: String,
     /// Its request.
     pub request: RequestId,
-    /// What the rules gave it.
+    /// The priority that the rules gave it.
     pub priority: i8,
     /// The name of its pool.
     pub pool: Box<str>,
-    /// When it was given: microseconds since 1970.
+    /// When it was granted: microseconds since 1970.
     pub granted_us: i64,
     /// How long it waited.
     pub waited: Span,
     /// When its lease, or that of its session, ends.
     pub expires_at: Option<Time>,
-    /// Who asked.
+    /// The user who asked.
     pub user: String,
 }
 
-/// Under which terms a permit is held.
+/// The terms under which a permit is held.
 #[derive(Clone)]
 pub struct Terms {
     /// The session it belongs to.
     pub session: Option<Arc<HeldSession>>,
     /// Another session that owns the locks it requires. The permit ends with either.
     pub locks_of: Option<Arc<HeldSession>>,
-    /// Its own lease, if it belongs to none.
+    /// Its own lease, if it belongs to no session.
     pub lease: Option<Span>,
-    /// Who asked.
+    /// The user who asked.
     pub user: String,
-    /// Whether the kernel says that this is root or the user who runs the daemon.
+    /// Whether the kernel identifies the user as root or the user who runs the daemon.
     pub is_owner: bool,
+    /// Identifies the request if it waits and its client asks again after an orderly shutdown of the daemon.
+    pub place: Option<PlaceHash>,
+    /// The client, if its disconnection can be noticed.
+    pub asker: Option<Arc<dyn Asker>>,
+}
+
+/// A client that waits for an answer.
+pub trait Asker: Send + Sync {
+    /// Whether it has disconnected by now.
+    fn has_left(&self) -> bool;
 }
 
 impl Terms {
-    /// That the lease is one, before anything is asked for.
+    /// Checks that the client has not disconnected while it waited: otherwise the permit is passed on to the
+    /// next one.
+    pub(super) fn check_here(&self) -> Result<(), HoldError> {
+        match self.asker.as_ref().is_some_and(|asker| asker.has_left()) {
+            true => Err(HoldError::Left),
+            false => Ok(()),
+        }
+    }
+
+    /// Checks the lease, before a request is made.
     ///
     /// # Errors
     ///
-    /// When it is not.
+    /// When it is out of bounds.
     pub fn check(&self) -> Result<(), HoldError> {
         checked(self.lease).map(|_| ())
     }
@@ -109,6 +128,7 @@ impl Terms {
             lease: span,
             is_long,
             digest: chosen.map(|chosen| hex(&chosen.digest)).unwrap_or_default(),
+            place: self.place,
         })
     }
 
@@ -121,11 +141,11 @@ impl Terms {
 impl Registry {
     /// A running or ended request as its client sees it.
     pub(super) fn describe(&self, permit: &Permit, user: &str) -> PermitView {
-        let Grant { priority, pool, arrival, since, .. } = *permit.grant();
+        let Grant { priority, pool, since, .. } = *permit.grant();
         let granted_us = self.host.control().granted_us(permit.id(), since);
         let control = self.host.control();
         let name = control.snapshot().pools().by_id(pool).map(|pool| pool.name.clone());
-        // A pool that was deleted counts it under its name until it ends.
+        // A deleted pool counts it under its name until it ends.
         let pool = name.or_else(|| control.slot_name(permit.id()));
         PermitView {
             name: String::new(),
@@ -133,20 +153,20 @@ impl Registry {
             priority: priority.number(),
             pool: pool.unwrap_or_default(),
             granted_us,
-            waited: since.since(arrival),
+            waited: permit.grant().waited(),
             expires_at: None,
             user: user.to_owned(),
         }
     }
 
-    /// Waits until all is on disk that clients were given so far.
+    /// Waits until everything granted so far is on disk.
     pub(super) async fn written(&self) -> Result<(), HoldError> {
         let Some(keeper) = self.host.keeper() else { return Ok(()) };
         keeper.written().await.map_err(HoldError::NotWritten)
     }
 
-    /// The same, for what was given back: whether it is on disk. What is not is tried again by itself, and
-    /// a client that releases it again learns whether it is by then.
+    /// The same for a release; returns whether it is on disk. A failed write is retried automatically, and a
+    /// client that repeats the release learns whether it is on disk by then.
     pub(super) async fn forgotten(&self, what: impl FnOnce() -> String) -> bool {
         let is_written = self.written().await.is_ok();
         if is_written && self.state().unwritten.is_empty() {
@@ -166,14 +186,14 @@ impl Registry {
         is_written
     }
 
-    /// Something is given back that is not held: whether its release is on disk by now; none if it was not
-    /// held before either, or that is known to be on disk.
+    /// Handles the release of something that is not held: whether its earlier release is on disk by now; `None`
+    /// if it was not held before either, or its release is known to be on disk.
     pub(super) async fn released_again(&self, what: &str) -> Option<bool> {
         let is_known = self.state().unwritten.contains(what);
         if is_known { Some(self.forgotten(|| what.to_owned()).await) } else { None }
     }
 
-    /// Holds a permit for the client that is answered next. It must be on disk, and its session must exist.
+    /// Registers a permit for the client that is answered next. It must be on disk, and its session must exist.
     pub(super) fn hold(
         &self,
         untold: &mut Untold,
@@ -199,7 +219,7 @@ impl Registry {
         })
     }
 
-    /// Puts a permit into the books, its lease beginning now.
+    /// Registers a permit, with its lease beginning now.
     pub(super) fn add_permit(
         &self,
         permit: Permit,
@@ -239,11 +259,11 @@ impl Registry {
         Ok(view)
     }
 
-    /// Lets a permit's lease, or its session's, begin anew. Answers when it ends.
+    /// Renews the lease of a permit or of its session. Returns when it expires.
     ///
     /// # Errors
     ///
-    /// When there is none, or its lease ran out.
+    /// When there is no such permit, or its lease expired.
     pub fn renew_permit(&self, name: &str) -> Result<Option<Time>, HoldError> {
         let mut state = self.state();
         let now = self.clock.now();
@@ -268,18 +288,18 @@ impl Registry {
         Ok(Some(lease.ends))
     }
 
-    /// Settles a permit at the request of its client; whether that is on disk, or none if there is no
+    /// Settles a permit at the request of its client. Returns whether that is on disk; `None` if there is no
     /// such permit.
     pub async fn settle(&self, name: &str) -> Option<bool> {
         let held = self.state().take_permit(name);
         let what = || format!("permit {name}");
         let Some(held) = held else { return self.released_again(&what()).await };
-        // It tells the engine, which must not happen under the lock.
+        // It calls the engine, which must not happen under the lock.
         held.permit.settle();
         Some(self.forgotten(what).await)
     }
 
-    /// Settles a permit whose lease ran out, unless another one has its name by now.
+    /// Settles a permit whose lease expired, unless another one has its name by now.
     pub(super) fn end_permit(&self, name: &str, lease: LeaseKey) {
         let mut state = self.state();
         let is_it = match state.permits.get(name) {
@@ -288,7 +308,7 @@ impl Registry {
         };
         let held = if is_it { state.take_permit(name) } else { None };
         drop(state);
-        // Dropping it tells the engine, which must not happen under the lock.
+        // Dropping it calls the engine, which must not happen under the lock.
         drop(held);
     }
 
@@ -296,7 +316,7 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// When there is none.
+    /// When there is no such permit.
     pub fn permit(&self, name: &str) -> Result<PermitView, HoldError> {
         let state = self.state();
         match state.permits.get(name) {
@@ -324,7 +344,7 @@ impl Registry {
 }
 
 impl Entries {
-    /// Takes a permit out, to be dropped without the lock.
+    /// Removes a permit, to be dropped without the lock.
     pub(super) fn take_permit(&mut self, name: &str) -> Option<Box<HeldPermit>> {
         let Some(Slot::Held(_)) = self.permits.get(name) else { return None };
         let Some(Slot::Held(held)) = self.permits.remove(name) else { return None };
@@ -340,7 +360,7 @@ impl Entries {
         Some(held)
     }
 
-    /// The view of a client; the lease of a session is the session's.
+    /// A permit as its client sees it; a permit of a session has the session's lease.
     pub(super) fn view(&self, held: &HeldPermit) -> PermitView {
         let session = held.of.session.as_ref().and_then(|key| self.sessions.get(key));
         let lease = session.map_or(held.lease, |entry| entry.lease);

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Registry {
-    /// Takes over what is kept. To be called before any door is open, so that nothing is granted that
-    /// somebody has (P3, L5, C4).
+    /// Takes over what is kept. To be called before any door is open, so that nothing is granted that a client
+    /// of the last run holds (P3, L5, C4).
     ///
     /// # Errors
     ///
@@ -27,7 +27,7 @@ impl Registry {
         let mut bound: Vec<KeptSession> = Vec::new();
         for mut kept in sessions {
             if kept.lease.is_none() && kept.processes.is_empty() {
-                // Its end cannot be noticed, so a lease ends it.
+                // Its end cannot be noticed, so it gets a lease.
                 kept.lease = Some(LEASE);
                 keeper.change_session(&kept.name, |kept| kept.lease = Some(LEASE));
             }
@@ -56,13 +56,13 @@ impl Registry {
         Ok(())
     }
 
-    /// Begins to end what is over: bound sessions whose processes are dead, and leases that ran out. To be
-    /// called once the doors are open, because until then nothing that ends is given back. Answers the bound
-    /// sessions with their users, for the caller, which knows their roles.
+    /// Begins to end bound sessions whose processes are dead, and leases that expired. To be called once the
+    /// doors are open, because until then nothing is released. Returns the bound sessions with their users; the
+    /// caller knows their roles.
     ///
     /// # Errors
     ///
-    /// When the processes that hold something cannot be watched.
+    /// When the processes of bound sessions cannot be watched.
     pub fn begin_service(self: &Arc<Self>) -> Result<Vec<(Arc<HeldSession>, String)>, String> {
         let bound = std::mem::take(&mut self.state().restored);
         self.watch(&bound)?;
@@ -99,10 +99,10 @@ impl Registry {
         let mut view = self.describe(&permit, &kept.user);
         (view.granted_us, view.waited) = (kept.granted_us, kept.waited);
         view.name = kept.name;
-        // Locks are required only until a permit is given, so nothing is kept of the session that owned them.
+        // Locks are required only until a permit is granted, so the session that owned them is not kept.
         let session = session.map(|session| session.key.clone());
         let of = Belonging { session, span: kept.lease, ..Belonging::default() };
-        // It fails only if its session has ended, and then so has the permit.
+        // This fails only if its session has ended, and then so has the permit.
         drop(self.add_permit(permit, view, digest(&kept.digest), of, share));
     }
 }

@@ -1,7 +1,7 @@
 //! Sessions: begun, renewed, ended.
 //!
-//! A session is written as a row before it is acknowledged, and so are its locks. When the daemon ends, they are left
-//! for the next run.
+//! A session is written as a row before it is acknowledged, and so are its locks. When the daemon shuts down,
+//! they are left for the next run.
 
 use super::leases::{Leased, checked};
 use super::permits::HeldPermit;
@@ -13,14 +13,14 @@ use paceline_types::{Role, SessionId, Span, Time};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Processes that a bound session may last as long as.
+/// The most processes that a bound session may be bound to.
 const PROCESSES_MAX: usize = 16;
 
 /// A session that is kept.
 pub struct HeldSession {
-    /// The secret by which clients know it.
+    /// The secret by which clients refer to it.
     pub key: String,
-    /// What the host knows it as.
+    /// The session of the host.
     pub session: Arc<Session>,
     /// Its locks.
     pub(super) standings: Arc<Standings>,
@@ -32,21 +32,25 @@ pub(super) struct SessionEntry {
     pub(super) shared: Arc<HeldSession>,
     pub(super) lease: Option<Lease>,
     pub(super) permits: BTreeSet<String>,
-    /// Its place in the share of who began it.
+    /// The process at the other end of its connection.
+    own: Option<Process>,
+    /// The processes that its client registered: it outlives its connection while one of them is alive.
+    registered: Vec<Process>,
+    /// Its part of the share of the user who began it.
     _share: Share,
 }
 
-/// What a session is begun with.
+/// The parameters of a new session.
 pub struct Beginning {
-    /// What it is called; a number is added.
+    /// Its name; a number is added.
     pub name: String,
-    /// Who begins it.
+    /// The user who begins it.
     pub user: String,
-    /// Whether the kernel says that this is root or the user who runs the daemon.
+    /// Whether the kernel identifies the user as root or the user who runs the daemon.
     pub is_owner: bool,
-    /// Its lease, or none if it is bound to a connection.
+    /// Its lease, or `None` if it is bound to a connection.
     pub lease: Option<Option<Span>>,
-    /// The process at the other end of that.
+    /// The process at the other end of that connection.
     pub process: Option<Process>,
 }
 
@@ -58,7 +62,8 @@ pub struct SessionView {
 }
 
 impl Registry {
-    /// Begins a session. One with a lease ends when that runs out; one without must be ended.
+    /// Begins a session. A session with a lease ends when the lease expires; a session without one must be
+    /// ended.
     ///
     /// # Errors
     ///
@@ -90,7 +95,7 @@ impl Registry {
         Ok(self.add_session(session, &kept, share))
     }
 
-    /// Puts a session into the books, its lease beginning now.
+    /// Registers a session, with its lease beginning now.
     pub(super) fn add_session(
         &self,
         session: Arc<Session>,
@@ -106,8 +111,14 @@ impl Registry {
         let now = self.clock.now();
         let begin = |span| state.leases.begin(now, span, Leased::Session(key.clone()));
         let lease = span.map(begin);
-        let permits = BTreeSet::new();
-        let entry = SessionEntry { shared: Arc::clone(&shared), lease, permits, _share: share };
+        let entry = SessionEntry {
+            shared: Arc::clone(&shared),
+            lease,
+            permits: BTreeSet::new(),
+            own: kept.processes.first().copied(),
+            registered: Vec::new(),
+            _share: share,
+        };
         let view = SessionView::of(&entry);
         state.names.insert(shared.session.id, shared.session.name.clone());
         state.keys.insert(shared.session.name.clone(), key.clone());
@@ -124,17 +135,17 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// When there is none, or its lease ran out.
+    /// When there is none, or its lease expired.
     pub fn session(&self, key: &str) -> Result<Arc<HeldSession>, HoldError> {
         let state = self.state();
         state.live(key, self.clock.now()).map(|entry| Arc::clone(&entry.shared))
     }
 
-    /// Lets a session's lease begin anew. Answers when it ends; none if it has no lease.
+    /// Renews the lease of a session. Returns when it expires; `None` if it has no lease.
     ///
     /// # Errors
     ///
-    /// When there is none, or its lease ran out.
+    /// When there is no such session, or its lease expired.
     pub fn renew_session(&self, key: &str) -> Result<Option<Time>, HoldError> {
         let mut state = self.state();
         let now = self.clock.now();
@@ -147,8 +158,8 @@ impl Registry {
         Ok(Some(lease.ends))
     }
 
-    /// Ends a session at the request of its client: everything it holds is released. Answers whether
-    /// that is on disk, or none if there is no such session.
+    /// Ends a session at the request of its client: everything it holds is released. Returns whether that is on
+    /// disk; `None` if there is no such session.
     pub async fn give_up_session(&self, key: &str) -> Option<bool> {
         let what = format!("session {key}");
         let Some((entry, permits)) = self.take_session(key) else {
@@ -163,8 +174,8 @@ impl Registry {
         Some(self.forgotten(|| what).await)
     }
 
-    /// Ends a session whose lease expired: everything it holds is released, unless the daemon ends
-    /// too and leaves it to the next run.
+    /// Ends a session whose lease expired: everything it holds is released, unless the daemon shuts down too
+    /// and leaves it to the next run.
     pub fn end_session(&self, key: &str) {
         let Some((entry, permits)) = self.take_session(key) else { return };
         self.together(|| {
@@ -175,15 +186,42 @@ impl Registry {
         });
     }
 
-    /// Ends the sessions that are bound to a connection, which has ended (P4). What the end of the daemon
-    /// closes is still its clients' own in the next run.
-    pub fn connection_ended(&self, keys: &[String]) {
-        if !self.host.is_retired() {
-            keys.iter().for_each(|key| self.end_session(key));
+    /// Ends the sessions that are bound to a connection, which has ended (P4), except those with a registered
+    /// process that is alive: they end when it is dead (C4). When the daemon shuts down, its clients keep what
+    /// they hold in the next run.
+    pub fn connection_ended(self: &Arc<Self>, keys: &[String]) {
+        if self.host.is_retired() {
+            return;
+        }
+        for key in keys {
+            match self.outliving(key) {
+                Some(kept) => self.watch_on(&kept),
+                None => self.end_session(key),
+            }
         }
     }
 
-    /// Has what is given back written together.
+    /// A session whose connection has ended, if a registered process is alive. From now on only registered
+    /// processes count, also for the next run of the daemon.
+    fn outliving(&self, key: &str) -> Option<KeptSession> {
+        let keeper = self.host.keeper()?;
+        let state = self.state();
+        let entry = state.sessions.get(key).filter(|entry| !entry.registered.is_empty())?;
+        let (name, own) = (entry.shared.name().to_owned(), entry.own);
+        let registered = entry.registered.clone();
+        drop(state);
+        if registered.iter().all(|process| keeper.processes().is_dead(process)) {
+            return None;
+        }
+        let kept = keeper.change_session(&name, |kept| {
+            kept.processes.retain(|process| Some(*process) != own || registered.contains(process));
+            kept.clone()
+        });
+        keeper.write();
+        kept
+    }
+
+    /// Runs `give_back`, and writes all its releases together.
     pub(super) fn together(&self, give_back: impl FnOnce()) {
         match self.host.keeper() {
             Some(keeper) => keeper.together(give_back),
@@ -204,26 +242,31 @@ impl Registry {
         Some((entry, permits))
     }
 
-    /// The processes are dead that the session of this name had when the daemon began: it ends, unless
-    /// others were added since, which are then waited for.
+    /// Called when the processes are dead that the session of this name had when the daemon began. The session
+    /// ends, unless others were added since, which are then watched.
     pub(super) fn processes_ended(self: &Arc<Self>, name: &str) {
         let key = self.state().keys.get(name).cloned();
         let (Some(key), Some(keeper)) = (key, self.host.keeper()) else { return };
         let Some(mut kept) = keeper.session(name) else { return };
         kept.processes.retain(|process| !keeper.processes().is_dead(process));
-        if kept.processes.is_empty() {
-            return self.end_session(&key);
+        match kept.processes.is_empty() {
+            true => self.end_session(&key),
+            false => self.watch_on(&kept),
         }
-        if let Err(error) = self.watch(&[kept]) {
+    }
+
+    /// Ends a session when its processes are dead.
+    fn watch_on(self: &Arc<Self>, kept: &KeptSession) {
+        if let Err(error) = self.watch(std::slice::from_ref(kept)) {
             tracing::error!(
-                session = name,
+                session = kept.name,
                 error,
                 "cannot watch the processes of a session; what it holds stays held"
             );
         }
     }
 
-    /// A bound session lasts, if the daemon ends, as long as this process too.
+    /// Binds a session to a further process, which it lasts as long as if its connection or the daemon ends.
     ///
     /// # Errors
     ///
@@ -235,7 +278,20 @@ impl Registry {
         let add = |kept: &mut KeptSession| add_process(kept, process, processes);
         let added = keeper.change_session(session.name(), add);
         added.unwrap_or(Err(HoldError::SessionExpired))?;
+        let living = keeper.session(session.name()).map(|kept| kept.processes).unwrap_or_default();
+        self.register(key, process, &living)?;
         self.written().await
+    }
+
+    /// Makes a session outlive its connection as long as a process does; `living` are those of its processes
+    /// that are alive.
+    fn register(&self, key: &str, process: Process, living: &[Process]) -> Result<(), HoldError> {
+        let mut state = self.state();
+        // Its connection may have ended before the process was registered.
+        let entry = state.sessions.get_mut(key).ok_or(HoldError::SessionExpired)?;
+        entry.registered.retain(|other| living.contains(other) && *other != process);
+        entry.registered.push(process);
+        Ok(())
     }
 
     /// The name under which lists show a session of the API.
@@ -244,7 +300,7 @@ impl Registry {
         self.state().names.get(&id).cloned()
     }
 
-    /// What the secret of a session is made from, together with that of the daemon.
+    /// The salt from which the secret of a session is derived, together with that of the daemon.
     fn salt(&self) -> Result<String, HoldError> {
         let mut bytes = [0u8; 16];
         self.clock.fill_random(&mut bytes).map_err(HoldError::NoSecret)?;
@@ -277,7 +333,7 @@ impl Drop for Begun<'_> {
 
 #[cfg(test)]
 thread_local! {
-    /// How often this thread looked at the name of a session, for tests that count steps.
+    /// How often this thread read the name of a session, for tests that count steps.
     static LOOKS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
@@ -299,7 +355,7 @@ impl HeldSession {
     }
 }
 
-/// Notes one more process that a session lasts as long as.
+/// Adds a process that a session lasts as long as.
 fn add_process(
     kept: &mut KeptSession,
     process: Process,
@@ -326,7 +382,7 @@ impl SessionView {
 }
 
 impl Entries {
-    /// A session that is not over, whether or not it has been swept.
+    /// A session that has not ended, whether or not it has been swept.
     pub(super) fn live(&self, key: &str, now: Time) -> Result<&SessionEntry, HoldError> {
         match self.sessions.get(key) {
             Some(entry) if entry.lease.is_none_or(|lease| lease.ends > now) => Ok(entry),

@@ -12,20 +12,20 @@ use paceline_types::{Claim, Request};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-/// The part of everything that one user may have: one of so many.
+/// One user may have at most one of this many equal parts of everything.
 const PARTS_OF_ONE: usize = 4;
 
-/// The part that is kept for root and the user who runs the daemon: one of so many.
+/// One of this many equal parts is reserved for root and the user who runs the daemon.
 const PARTS_KEPT: usize = 10;
 
-/// What a request takes beside the bytes its client gave it, in the engine, in the books and as a row: itself,
-/// and each of its claims, locks and attributes.
+/// What a request takes in addition to the bytes its client sent, in the engine, in the registry and as a row:
+/// for itself, and for each of its claims, locks and attributes.
 const REQUEST_BYTES: usize = 256;
 const CLAIM_BYTES: usize = 320;
 const LOCK_BYTES_EACH: usize = 64;
 const ATTRIBUTE_BYTES: usize = 64;
 
-/// How much of everything is taken.
+/// Amounts of each resource.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Amount {
     sessions: usize,
@@ -34,7 +34,7 @@ pub(super) struct Amount {
     lock_bytes: usize,
 }
 
-/// What is taken, and by whom.
+/// What is taken, and by which users.
 pub(super) struct Shares {
     limits: HoldLimits,
     taken: Mutex<Taken>,
@@ -43,27 +43,27 @@ pub(super) struct Shares {
 #[derive(Debug, Default)]
 struct Taken {
     all: Amount,
-    /// All but root and the user who runs the daemon.
+    /// The total of all users except root and the user who runs the daemon.
     users: Amount,
-    /// Each of these, as long as it has something.
+    /// The amount of each of these users that has some.
     each: HashMap<Arc<str>, Amount>,
 }
 
-/// Who takes something.
+/// The user that takes a share.
 #[derive(Clone)]
 pub(super) struct Taker {
     shares: Arc<Shares>,
-    /// None for root and the user who runs the daemon.
+    /// `None` for root and the user who runs the daemon.
     user: Option<Arc<str>>,
 }
 
-/// Something that is taken. Dropping it gives it back.
+/// A share that is taken. Dropping it releases it.
 pub(super) struct Share {
     taker: Taker,
     amount: Amount,
 }
 
-/// How the errors call what there is too much of: of all, and of one user.
+/// The names in errors of what there is too much of: in all, and of one user.
 const SESSIONS: [&str; 2] = ["sessions", "sessions of one user"];
 const REQUESTS: [&str; 2] =
     ["permits that are held or waited for", "permits of one user that are held or waited for"];
@@ -80,7 +80,7 @@ impl Amount {
     /// One session.
     pub(super) const SESSION: Self = Self { sessions: 1, requests: 0, bytes: 0, lock_bytes: 0 };
 
-    /// One request, with what its client gave it beside its attributes: the name of its permit.
+    /// One request, with the name of its permit, which its client sent in addition to the attributes.
     pub(super) fn of_request(request: &Request, name: &str) -> Self {
         let claim = |claim: &Claim| claim.resource.len() + CLAIM_BYTES;
         let claims: usize = request.claims.iter().map(claim).sum();
@@ -91,7 +91,7 @@ impl Amount {
         Self { sessions: 0, requests: 1, bytes, lock_bytes: 0 }
     }
 
-    /// A permit of an earlier run, with all that it claims by now.
+    /// A permit of an earlier run, with all its present claims.
     pub(super) fn of_kept(kept: &KeptPermit) -> Self {
         let mut amount = Self::of_request(&kept.request, &kept.name);
         let names: usize = kept.names.iter().map(|(name, _)| name.len()).sum();
@@ -99,7 +99,7 @@ impl Amount {
         amount
     }
 
-    /// One lock that a session owns or stands in line for.
+    /// One lock that a session owns or waits for.
     pub(super) fn of_lock(name: &str) -> Self {
         Self { sessions: 0, requests: 0, bytes: 0, lock_bytes: cost(name) }
     }
@@ -124,7 +124,8 @@ impl Shares {
         Arc::new(Self { limits, taken: Mutex::default() })
     }
 
-    /// Takes something for a user, who is root or runs the daemon if the kernel says so.
+    /// Takes an amount for a user; `is_owner` if the kernel identifies it as root or the user who runs the
+    /// daemon.
     pub(super) fn take(
         self: &Arc<Self>,
         user: &str,
@@ -136,8 +137,8 @@ impl Shares {
         Ok(self.add(&mut taken, (!is_owner).then_some(user), amount))
     }
 
-    /// Counts what a user has from an earlier run, whether or not there is room. Only the name is known of them,
-    /// so none of it counts as root's.
+    /// Counts what a user has from an earlier run, whether or not there is room. Only the name of the user is
+    /// known, so none of it counts as root's.
     pub(super) fn restore(self: &Arc<Self>, user: &str, amount: Amount) -> Share {
         self.add(&mut crate::sync::lock(&self.taken), Some(user), amount)
     }
@@ -165,20 +166,20 @@ impl Shares {
 }
 
 impl Taker {
-    /// Takes something.
+    /// Takes an amount for the same user.
     pub(super) fn take(&self, amount: Amount) -> Result<Share, HoldError> {
         let (user, is_owner) = (self.user.as_deref().unwrap_or_default(), self.user.is_none());
         self.shares.take(user, is_owner, amount)
     }
 
-    /// Counts what it has from an earlier run, whether or not there is room.
+    /// Counts what the user has from an earlier run, whether or not there is room.
     pub(super) fn restore(&self, amount: Amount) -> Share {
         self.shares.add(&mut crate::sync::lock(&self.shares.taken), self.user.as_deref(), amount)
     }
 }
 
 impl Share {
-    /// Who took it.
+    /// The user that took it.
     pub(super) fn taker(&self) -> Taker {
         self.taker.clone()
     }
@@ -252,7 +253,7 @@ mod tests {
         Amount { sessions: 0, requests, bytes, lock_bytes: 0 }
     }
 
-    /// D1: a user has its quarter, all users together leave a tenth, and what is given back is free again.
+    /// D1: a user has its quarter, all users together leave a tenth, and what is released is free again.
     #[test]
     fn no_user_takes_all_d1() {
         for (one, what) in [(amount(1, 0), "permits"), (amount(0, 10), "bytes")] {
@@ -274,7 +275,7 @@ mod tests {
             let (of, max, count) = fill("dee", false);
             assert!(!of.contains("one user"), "{of}");
             assert_eq!((max, count), (36 * unit, 36));
-            // A token may carry root's name, and is not root.
+            // A token may have root's name, and is not root.
             assert_eq!(fill("root", false).2, 36);
             assert_eq!(fill("root", true).2, 40);
             assert_eq!(fill("root", true).1, 40 * unit);

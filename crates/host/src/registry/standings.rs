@@ -1,4 +1,5 @@
-//! The locks of a session that outlives its connection: what it has asked for, and which requests wait for them.
+//! The locks of a session that outlives its connection: those it has requested, and the requests that wait for
+//! them.
 //!
 //! Such a session has no task of its own. The host passes it every notice while the locks are locked. It stores the
 //! notice in order, and the waker that it returns delivers it after the locks are unlocked. Neither calls the host, so
@@ -6,6 +7,7 @@
 
 use super::HoldError;
 use super::shares::{Amount, Share, Taker};
+use crate::kept::PlaceHash;
 use crate::locking::{LockChange, LockListener, LockNotice};
 use crate::{Host, LockAnswer, LockOperation, Session};
 use paceline_locks::LockError;
@@ -14,18 +16,18 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::task::{Wake, Waker};
 use tokio::sync::{Semaphore, broadcast, oneshot};
 
-/// What happened to a lock of a session.
+/// A change of a session's lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
     /// The lock.
     pub lock: Arc<str>,
-    /// What happened to it.
+    /// The change.
     pub change: LockChange,
     /// The name of the session.
     pub session: String,
 }
 
-/// What a session asked for.
+/// A lock operation under way.
 pub(super) struct Asked {
     /// The number of the operation.
     pub(super) number: u64,
@@ -35,7 +37,7 @@ pub(super) struct Asked {
     pub(super) turn: oneshot::Receiver<Turn>,
 }
 
-/// What became of a place in line.
+/// The outcome of a place in line.
 pub(super) enum Turn {
     /// The session owns the lock.
     Came,
@@ -47,9 +49,9 @@ pub(super) enum Turn {
 pub(super) struct Standings {
     host: Weak<Host>,
     session: Arc<Session>,
-    /// Whose share its locks count in.
+    /// The share that its locks count in.
     taker: Taker,
-    /// Held for one operation: those of one session happen one after the other.
+    /// Held during an operation: those of one session happen one after the other.
     turn: Mutex<()>,
     state: Mutex<Lines>,
     notices: broadcast::Sender<Notice>,
@@ -63,17 +65,17 @@ struct Lines {
     last: u64,
     /// Requests that wait until the session owns a lock.
     waiting: BTreeMap<String, oneshot::Sender<Turn>>,
-    /// The locks that the session owns or stands in line for.
+    /// The locks that the session owns or waits for.
     asked: BTreeMap<String, Standing>,
-    /// Notices that are not delivered yet, each with who waits for it.
+    /// Notices that are not delivered yet, each with the request that waits for it.
     heard: Vec<(LockNotice, Option<oneshot::Sender<Turn>>)>,
 }
 
-/// A lock that a session owns or stands in line for.
+/// A lock that a session owns or waits for.
 struct Standing {
-    /// The number of the operation that asked for it; 0 in an earlier run.
+    /// The number of the operation that requested it; 0 in an earlier run.
     number: u64,
-    /// What it takes of its user's share.
+    /// Its part of its user's share.
     _share: Option<Share>,
 }
 
@@ -92,27 +94,37 @@ impl Standings {
         standings
     }
 
-    /// Does a lock operation. One that was refused changes nothing.
+    /// Does a lock operation. A refused one changes nothing.
     pub(super) fn operate(
         self: &Arc<Self>,
         operation: LockOperation,
         name: &str,
     ) -> Result<Asked, HoldError> {
         let _turn = crate::sync::lock(&self.turn);
-        self.operate_in_turn(operation, name)
+        self.operate_in_turn(operation, name, None)
     }
 
-    /// Gives back what an earlier operation of this number asked for, unless the session has given that
-    /// back itself meanwhile and may have asked anew.
+    /// Waits in line for a lock, with a place.
+    pub(super) fn lock(
+        self: &Arc<Self>,
+        name: &str,
+        place: Option<PlaceHash>,
+    ) -> Result<Asked, HoldError> {
+        let _turn = crate::sync::lock(&self.turn);
+        self.operate_in_turn(LockOperation::Lock, name, place)
+    }
+
+    /// Releases what an earlier operation of this number requested, unless the session has released that itself
+    /// meanwhile and may have requested it again.
     pub(super) fn give_back(self: &Arc<Self>, name: &str, number: u64) {
         let _turn = crate::sync::lock(&self.turn);
         if self.state().asked.get(name).is_some_and(|standing| standing.number == number) {
-            // It fails only if the session has ended, and then there is nothing to release.
-            let _ = self.operate_in_turn(LockOperation::Unlock, name);
+            // This fails only if the session has ended, and then there is nothing to release.
+            let _ = self.operate_in_turn(LockOperation::Unlock, name, None);
         }
     }
 
-    /// The session owns a lock that it owned in an earlier run.
+    /// Restores a lock that the session owned in an earlier run.
     pub(super) fn restore(&self, name: String) {
         let share = Some(self.taker.restore(Amount::of_lock(&name)));
         self.state().asked.insert(name, Standing { number: 0, _share: share });
@@ -122,13 +134,14 @@ impl Standings {
         self: &Arc<Self>,
         operation: LockOperation,
         name: &str,
+        place: Option<PlaceHash>,
     ) -> Result<Asked, HoldError> {
-        // What the session has asked for already counts, and is refused below.
+        // A lock that the session has requested already counts, and is refused below.
         let is_new = operation != LockOperation::Unlock && !self.state().asked.contains_key(name);
         let share = is_new.then(|| self.taker.take(Amount::of_lock(name))).transpose()?;
         let (sender, turn) = oneshot::channel();
-        // The grant may come before the answer; a second wait by the same session is refused below and
-        // must not replace the first.
+        // The grant may arrive before the answer. A second wait by the same session is refused below and must
+        // not replace the first.
         let mut is_first = false;
         let number = {
             let mut state = self.state();
@@ -141,7 +154,7 @@ impl Standings {
         };
         let done = match self.host.upgrade() {
             // A request that steals waits by itself until the loss is written.
-            Some(host) => host.locking().operate(&self.session, operation, name),
+            Some(host) => host.locking().operate_in_place(&self.session, operation, name, place),
             None => Err(LockError::Ended),
         };
         let mut state = self.state();
@@ -151,7 +164,7 @@ impl Standings {
             Err(_) => {}
             Ok(LockAnswer::Released) => {
                 state.asked.remove(name);
-                // Whatever waited for it stands in line no longer.
+                // A request that waited for it is no longer in line.
                 let waiter = state.waiting.remove(name);
                 waiter.into_iter().for_each(|waiter| drop(waiter.send(Turn::GivenUp)));
             }
@@ -169,7 +182,7 @@ impl Standings {
 
     /// Waits until the session has ended.
     pub(super) async fn closed(&self) {
-        // A permit is never given: it waits for the end.
+        // No permit is ever added: this waits until the semaphore is closed.
         let _ = self.over.acquire().await;
     }
 
@@ -204,11 +217,11 @@ impl LockListener for Standings {
 }
 
 impl Wake for Standings {
-    /// Delivers what was heard, in order.
+    /// Delivers the notices, in order.
     fn wake(self: Arc<Self>) {
         let mut state = self.state();
         for (LockNotice { lock, change }, waiter) in std::mem::take(&mut state.heard) {
-            // A waiter that is gone gives the lock back by itself.
+            // A waiter that has left releases the lock by itself.
             let _ = waiter.map(|waiter| waiter.send(Turn::Came));
             let session = self.session.name.clone();
             // There may be no listener.
@@ -227,7 +240,7 @@ mod tests {
     use paceline_types::Span;
     use std::sync::Arc;
 
-    /// How much is remembered of a session's locks.
+    /// How many entries are kept about a session's locks.
     fn remembered(standings: &Standings) -> usize {
         let state = standings.state();
         state.heard.len() + state.waiting.len() + state.asked.len()
@@ -237,7 +250,7 @@ mod tests {
         format!("{}{number}", "x".repeat(240))
     }
 
-    /// D1: a client that asks for locks and is refused leaves nothing in memory, however often it asks.
+    /// D1: a client that requests locks and is refused leaves nothing in memory, however often it asks.
     #[test]
     fn a_refused_ask_is_not_remembered_d1() {
         let world = World::new("refused");
@@ -247,7 +260,7 @@ mod tests {
             let asked = world.registry.lock(
                 &asker,
                 "taken",
-                Asking::Wait(Span::ZERO),
+                Asking::Wait(Span::ZERO, None),
                 None,
                 std::future::pending(),
             );
@@ -255,7 +268,7 @@ mod tests {
             assert!(matches!(refused, Err(HoldError::Taken { .. })), "{refused:?}");
         }
         assert_eq!(remembered(&asker.standings), 0, "it does not stand in line");
-        // Nothing can be granted any more, so that every ask is refused at once.
+        // Nothing can be granted any more, so every request is refused at once.
         world.host().locking().stop();
         for number in 0..1_000 {
             assert!(asker.standings.operate(Lock, &name(number)).is_err());
@@ -264,7 +277,8 @@ mod tests {
         assert_eq!(remembered(&asker.standings), 0);
     }
 
-    /// A session that has ended hears nothing more of its locks, and neither does a client that follows events.
+    /// After its end a session receives no notice about its locks, and neither does a client that follows
+    /// events.
     #[test]
     fn an_ended_session_hears_nothing() {
         let world = World::new("deaf");

@@ -45,7 +45,7 @@ impl World {
         self.runs.written();
     }
 
-    /// Lets the tasks run that can.
+    /// Runs the tasks that are ready.
     pub(super) fn settle(&self) {
         self.block_on(async {
             for _ in 0..10 {
@@ -75,7 +75,7 @@ impl World {
         self.block_on(begun).unwrap().0
     }
 
-    /// Kills the daemon and starts it again, up to where its doors would open.
+    /// Kills the daemon and starts it again, up to the point where its doors would open.
     fn restart(&mut self) {
         self.runs.kill();
         self.registry = registry(self.runs.host(), self.limits);
@@ -92,8 +92,8 @@ fn registry(host: &Arc<Host>, limits: HoldLimits) -> Arc<Registry> {
     Registry::new(Arc::clone(host), Box::new(str::to_owned), limits)
 }
 
-/// P3: a process dies after its session was taken over and before the doors open. Nothing is given back until
-/// then, and its row goes when they are open.
+/// P3: a process dies after its session was taken over and before the doors open. Nothing is released until
+/// then, and its row is deleted when they are open.
 #[test]
 fn what_ends_during_the_start_leaves_no_row_p3() {
     let mut world = World::new("start");
@@ -103,7 +103,7 @@ fn what_ends_during_the_start_leaves_no_row_p3() {
     world.restart();
     child.kill().unwrap();
     child.wait().unwrap();
-    // A daemon that watches the process already gets the time to see it die.
+    // A daemon that watches the process already gets the time to notice its death.
     let end = std::time::Instant::now() + std::time::Duration::from_millis(200);
     while std::time::Instant::now() < end && world.registry.counts().0 > 0 {
         std::thread::yield_now();
@@ -118,8 +118,8 @@ fn what_ends_during_the_start_leaves_no_row_p3() {
     assert_eq!(world.rows(), [""; 0]);
 }
 
-/// C4: to end a session whose process died, the daemon looks at that session and not at all others: four times
-/// as many sessions take four times as many looks.
+/// C4: to end a session whose process died, the daemon looks only at that session: four times as many sessions
+/// take four times as many looks.
 #[test]
 fn bound_sessions_of_a_dead_process_end_in_linear_time_c4() {
     let looks = |count: usize| {
@@ -142,7 +142,7 @@ fn bound_sessions_of_a_dead_process_end_in_linear_time_c4() {
     assert!(many <= 6 * few, "{few} looks for 50 sessions, {many} for 200");
 }
 
-/// A request for one claim, made if need be.
+/// A request for one claim, which is created if necessary.
 fn claiming(resource: &str, wait: Span) -> Request {
     let mut request = Request::new(Attributes::new());
     request.claims = vec![Claim { resource: resource.into(), mode: Mode::Exclusive }];
@@ -153,10 +153,11 @@ fn claiming(resource: &str, wait: Span) -> Request {
 fn terms(session: Option<&Arc<HeldSession>>, locks_of: Option<&Arc<HeldSession>>) -> Terms {
     let lease = session.is_none().then(|| Span::from_secs(60));
     let (session, locks_of) = (session.cloned(), locks_of.cloned());
-    Terms { session, locks_of, lease, user: "ann".to_owned(), is_owner: false }
+    let user = "ann".to_owned();
+    Terms { session, locks_of, lease, user, is_owner: false, place: None, asker: None }
 }
 
-/// J5: whoever gives something back once more hears that it is not on disk, until it is.
+/// J5: a client that repeats a release gets the answer that it is not on disk, until it is.
 #[test]
 fn what_is_given_back_again_is_told_when_it_is_on_disk_j5() {
     let world = World::new("again");
@@ -174,14 +175,14 @@ fn what_is_given_back_again_is_told_when_it_is_on_disk_j5() {
     assert_eq!(world.block_on(world.registry.give_up_session(&session.key)), Some(false));
     assert_eq!(world.block_on(world.registry.give_up_session(&session.key)), Some(false));
     world.runs.inject("");
-    // The next attempt comes after a pause.
+    // The next attempt follows after a pause.
     while world.block_on(world.registry.settle(&permit)) == Some(false) {}
     assert_eq!(world.block_on(world.registry.settle(&permit)), None, "it is on disk");
     assert_eq!(world.block_on(world.registry.give_up_session(&session.key)), None);
     assert_eq!(world.block_on(world.registry.settle("other")), None);
 }
 
-/// L1: a steal that cannot be written says so, and the stealer owns the lock.
+/// L1: a steal that cannot be written reports that, and the thief owns the lock.
 #[test]
 fn a_steal_on_a_full_disk_is_done_and_says_that_it_is_not_written_l1() {
     let world = World::new("steal");
@@ -218,7 +219,7 @@ fn a_request_that_waits_ends_with_the_session_it_belongs_to_p4() {
     let asked = world.registry.ask(request, &terms, None);
     let ends = async {
         world.registry.give_up_session(&inner.key).await;
-        // Whoever hears of it has its turn.
+        // Gives every listener its turn.
         for _ in 0..100 {
             tokio::task::yield_now().await;
         }
@@ -235,8 +236,8 @@ fn a_request_that_waits_ends_with_the_session_it_belongs_to_p4() {
     assert!(world.host().control().list(paceline_types::RequestId(0), 9).len() == 1);
 }
 
-/// D1: one user has a quarter of the sessions at most, and sessions that are being begun count. Who is root, the
-/// kernel says: a token that an admin gave root's name has the share of any other user.
+/// D1: one user has a quarter of the sessions at most, and sessions that are being begun count. The kernel
+/// identifies root: a token that an admin gave root's name has the share of any other user.
 #[test]
 fn one_user_leaves_sessions_to_others_d1() {
     let world = World::new("share");
@@ -262,8 +263,8 @@ fn one_user_leaves_sessions_to_others_d1() {
     assert!(matches!(world.block_on(begin("root", true)), Err(HoldError::TooMany("sessions", 8))));
 }
 
-/// D1: what the permits of one user carry is bounded for that user, also over a restart, so that others and root
-/// get permits. What is asked for again under its name is answered: it is there already.
+/// D1: the bytes that the permits of one user carry are bounded for that user, also over a restart, so that
+/// others and root get permits. A repeated request under a chosen name is answered: its permit exists already.
 #[test]
 fn one_user_leaves_room_for_permits_to_others_d1() {
     let limits = HoldLimits { bytes_max: 40_000, ..Default::default() };
@@ -302,8 +303,9 @@ fn one_user_leaves_room_for_permits_to_others_d1() {
     ask(&world, 0, "ann", false).unwrap();
 }
 
-/// D1: the locks of all sessions of one user, owned and waited for, are bounded together, also over a restart, so that
-/// others and root get theirs. What is refused, given back or ends with its session counts no longer.
+/// D1: the locks of all sessions of one user, owned and waited for, are bounded together, also over a restart,
+/// so that others and root get theirs. A lock that is refused, released or ends with its session stops
+/// counting.
 #[test]
 fn one_user_leaves_room_for_locks_to_others_d1() {
     let one = paceline_locks::cost("lock00");
@@ -317,7 +319,7 @@ fn one_user_leaves_room_for_locks_to_others_d1() {
         world.block_on(world.registry.begin_session(beginning)).unwrap().0
     };
     let lock = |world: &World, session: &HeldSession, number: usize| {
-        let (name, wait) = (format!("lock{number:02}"), Asking::Wait(Span::ZERO));
+        let (name, wait) = (format!("lock{number:02}"), Asking::Wait(Span::ZERO, None));
         let asked = world.registry.lock(session, &name, wait, None, pending());
         match world.block_on(asked) {
             Ok(_) => Ok(()),
@@ -336,10 +338,10 @@ fn one_user_leaves_room_for_locks_to_others_d1() {
         }
         assert_eq!(lock(&world, &first, 90), full);
         assert_eq!(lock(&world, &second, 90), full);
-        // Whoever waits counts, and no longer when it has left the line.
+        // A waiter counts until it has left the line.
         world.block_on(world.registry.unlock(&second, "lock04")).unwrap();
         for _ in 0..3 {
-            let wait = Asking::Wait(Span::ZERO);
+            let wait = Asking::Wait(Span::ZERO, None);
             let asked = world.registry.lock(&second, "lock00", wait, None, pending());
             assert!(matches!(world.block_on(asked), Err(HoldError::Taken { .. })));
         }
@@ -364,7 +366,7 @@ fn one_user_leaves_room_for_locks_to_others_d1() {
         let all = if user == "dee" { Err((false, 18)) } else { full };
         assert_eq!(lock(&world, &session, 90), all);
     }
-    // A token may carry root's name, and is not root.
+    // A token may have root's name, and is not root.
     assert_eq!(lock(&world, &begin(&world, "root", false), 90), Err((false, 18)));
     let root = begin(&world, "root", true);
     (18..20).for_each(|number| assert_eq!(lock(&world, &root, number), Ok(())));
@@ -375,7 +377,7 @@ fn one_user_leaves_room_for_locks_to_others_d1() {
     assert_eq!(lock(&world, &third, 90), full);
 }
 
-/// P2: a permit ends with the lease of its session, and whoever renews it later hears that it was too late.
+/// P2: a permit ends with the lease of its session, and a later renewal reports that it expired.
 #[test]
 fn a_late_renewal_of_a_permit_hears_that_its_session_expired_p2() {
     let world = World::new("late");
@@ -385,7 +387,7 @@ fn a_late_renewal_of_a_permit_hears_that_its_session_expired_p2() {
     let asked = world.registry.ask(Request::new(Attributes::new()), &terms, None);
     let permit = world.block_on(asked).unwrap().name;
     assert!(world.registry.renew_permit(&permit).is_ok());
-    // The lease ends now.
+    // The lease expires now.
     {
         let mut state = world.registry.state();
         let lease = state.sessions.get(&session.key).unwrap().lease.unwrap();
@@ -399,7 +401,7 @@ fn a_late_renewal_of_a_permit_hears_that_its_session_expired_p2() {
     assert!(matches!(world.registry.renew_permit("p-99"), Err(HoldError::NoPermit)));
 }
 
-/// D1: claims and the permit itself take memory also if their names are short, and after a restart, too.
+/// D1: claims and the permit itself take memory even if their names are short, also after a restart.
 #[test]
 fn what_a_permit_takes_beside_its_names_counts_d1() {
     const BYTES_MAX: usize = 4_000_000;

@@ -1,9 +1,9 @@
-//! From an accepted socket to a connection that speaks HTTP: its client, whether it may stay, TLS.
+//! Turns an accepted socket into an HTTP connection: finds its client, decides whether it may stay, and starts TLS.
 
 use crate::serve::admit::{Submitted, granted_to, submit};
 use crate::serve::attributes::{self, Peer, Speaker};
 use crate::serve::buffer::{Buffer, Prefixed};
-use crate::serve::connections::{CountedConnection, Full};
+use crate::serve::connections::CountedConnection;
 use crate::serve::h1::Connection;
 use crate::serve::listen::{BACKLOG, ListenPoint, Listening};
 use crate::serve::log::Record;
@@ -12,13 +12,12 @@ use crate::serve::stream::{Socket, Stream};
 use crate::serve::table::LiveFrontend;
 use crate::serve::task;
 use crate::serve::timer::Timer;
-use crate::serve::worker::{Presence, Present, Worker};
+use crate::serve::worker::{Present, Worker};
 use crate::wire::read_proxy_header;
 use rustix::net::SocketFlags;
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -29,10 +28,10 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 /// How long accepting pauses when the system has no more descriptors or memory.
 const REST: Duration = Duration::from_millis(100);
 
-/// So many connections are accepted in a row before other tasks run.
+/// Connections that are accepted in a row before other tasks run.
 const TURN: usize = 64;
 
-/// A socket that listens, with this worker's runtime.
+/// A listening socket, registered with this worker's runtime.
 #[derive(Debug)]
 enum Listener {
     Tcp(TcpListener),
@@ -47,7 +46,7 @@ impl Listener {
         })
     }
 
-    /// A connection that waits to be accepted right now, whether the runtime knows of it or not.
+    /// Accepts a pending connection, even if the runtime has not noticed it yet.
     fn accept_now(&self) -> Option<Accepted> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         match self {
@@ -80,8 +79,8 @@ impl Listener {
     }
 }
 
-/// A connection as it was accepted. The address of its client is known only now: the system forgets it
-/// as soon as the other side resets.
+/// An accepted connection. The client's address is stored now, because the system forgets it as soon as the client
+/// resets the connection.
 struct Accepted {
     socket: Socket,
     from: Speaker,
@@ -89,7 +88,7 @@ struct Accepted {
 
 impl Accepted {
     fn tcp(socket: TcpStream, from: SocketAddr) -> Self {
-        // Heads and bodies are written in one piece each; waiting for more only delays them.
+        // A head or a body is written in one piece; waiting for more data would only delay it.
         let _ = socket.set_nodelay(true);
         Self { socket: Socket::Tcp(socket), from: Speaker::Ip(from.ip().to_canonical()) }
     }
@@ -100,8 +99,8 @@ impl Accepted {
     }
 }
 
-/// Accepts connections for the frontend that listens at `place`, until none does or the daemon ends; what waits to be
-/// accepted then is accepted before the socket is closed.
+/// Accepts connections for the frontend that listens at `place`, until none does or the daemon ends. Then the pending
+/// connections are accepted before the socket is closed.
 pub(crate) async fn run(worker: Rc<Worker>, listening: Listening, place: Arc<ListenPoint>) {
     let listener = match Listener::new(listening) {
         Ok(listener) => listener,
@@ -122,7 +121,7 @@ pub(crate) async fn run(worker: Rc<Worker>, listening: Listening, place: Arc<Lis
             },
         };
         match accepted {
-            // An accepted connection is held until there is room: only so does a free place go to a worker that
+            // An accepted connection is held until there is room, so that a free place always goes to a worker that
             // can use it.
             Ok(accepted) => {
                 let peer = Peer::new(accepted.from, Arc::clone(&place));
@@ -141,7 +140,7 @@ pub(crate) async fn run(worker: Rc<Worker>, listening: Listening, place: Arc<Lis
             }
         }
     }
-    // New connections may come until it is closed; those that were here first are no more than the backlog.
+    // New connections may arrive until the socket is closed. No more than the backlog were pending before.
     let waiting = std::iter::from_fn(|| listener.accept_now()).take(BACKLOG as usize);
     let Some(frontend) = last else { return };
     for (number, accepted) in held.into_iter().chain(waiting).enumerate() {
@@ -155,47 +154,24 @@ pub(crate) async fn run(worker: Rc<Worker>, listening: Listening, place: Arc<Lis
     }
 }
 
-/// Whether an error is one connection's, not the listener's (accept(2)).
+/// Whether an error concerns one connection, not the listener (accept(2)).
 fn is_of_one(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted, PermissionDenied};
     matches!(error.kind(), ConnectionAborted | ConnectionReset | Interrupted | PermissionDenied)
 }
 
-/// Waits until there may be one more connection, and counts it; none if its client has too many.
+/// Waits until one more connection is allowed, and counts it. Returns none if its client has too many.
 async fn room(worker: &Worker, frontend: &LiveFrontend, peer: &Peer) -> Option<CountedConnection> {
     let (connections, at) = (&worker.means.connections, frontend.at());
     let account = worker.means.clients.account(peer.counted_as(&frontend.spec, None));
-    // The idle connection that ends for this one. This one has a place only when that one's is given back.
-    let mut ending: Option<Rc<Presence>> = None;
-    loop {
-        // It counts as waiting before it looks, so that no place is freed in between unheard.
-        let mut freed = pin!(connections.freed());
-        freed.as_mut().enable();
-        let full = match connections.enter(at, &account) {
-            Ok(counted) => return Some(counted),
-            Err(full) => full,
-        };
-        if ending.as_ref().is_none_or(|ending| ending.has_ended()) {
-            ending = match &full {
-                Full::Share(scope) => worker.displace(account.number, *scope),
-                Full::All(scope, greediest) => {
-                    greediest.iter().find_map(|of| worker.displace(*of, *scope))
-                }
-            };
-            if ending.is_none() && matches!(full, Full::Share(_)) {
-                connections.log_refused(at.frontend, &peer.address);
-                return None;
-            }
-        }
-        // Connections of other workers end, and those of this one become idle.
-        tokio::select! {
-            () = freed => {}
-            () = worker.one_is_idle(), if ending.is_none() => {}
-        }
+    let room = connections.room_for(at, &account, || connections.enter(at, &account)).await;
+    if room.is_none() {
+        connections.log_refused(at.frontend, &peer.address);
     }
+    room
 }
 
-/// Serves a connection that is counted.
+/// Serves a connection that is already counted.
 fn take(
     worker: &Rc<Worker>,
     frontend: Arc<LiveFrontend>,
@@ -220,10 +196,10 @@ async fn begin(
     let mut buf = Buffer::default();
     if frontend.spec.proxy_protocol {
         let proxy = read_proxy(&frontend, &mut peer, &mut socket, &mut buf);
-        if !unless_drained(&worker, &present, proxy).await.unwrap_or(false) {
+        if !worker.before_request(present.presence(), proxy).await.unwrap_or(false) {
             return;
         }
-        if !present.is_of(peer.counted_as(&frontend.spec, None)) {
+        if !present.is_of(peer.counted_as(&frontend.spec, None)).await {
             let client = peer.client.as_deref().unwrap_or(&peer.address);
             worker.means.connections.log_refused(&frontend.spec.name, client);
             return;
@@ -243,7 +219,7 @@ async fn begin(
         match outcome {
             Ok((granted, _)) => permit = Some(granted),
             Err(Stop::Left) => return,
-            // A refused connection is closed without an answer: no request was read.
+            // A refused connection is closed without a response, because no request was read.
             Err(Stop::Reply(reply)) => return record.end_unanswered(&worker, &reply),
         }
     }
@@ -251,60 +227,31 @@ async fn begin(
         None => Stream::Plain(socket),
         Some(tls) => {
             let shaken = tls.accept(Prefixed::new(buf, socket), frontend.timeouts.header);
-            let Some(Some((stream, sni))) = unless_drained(&worker, &present, shaken).await else {
-                return;
-            };
+            let shaken = worker.before_request(present.presence(), shaken).await;
+            let Some(Some((stream, sni))) = shaken else { return };
             peer.sni = sni;
             buf = Buffer::default();
             stream
         }
     };
     let peer = Rc::new(peer);
-    let presence = Rc::clone(&present.presence);
+    let presence = Arc::clone(present.presence());
     let is_http2 = stream.speaks_http2();
     let http2 = if is_http2 {
         Some((stream, buf))
     } else {
         let worker = Rc::clone(&worker);
         let (frontend, peer) = (Arc::clone(&frontend), Rc::clone(&peer));
-        Connection::new(worker, frontend, peer, stream, buf, Rc::clone(&presence)).run().await
+        Connection::new(worker, frontend, peer, stream, buf, Arc::clone(&presence)).run().await
     };
-    if let Some((stream, buf)) = http2 {
-        crate::serve::h2::run(worker, frontend, peer, stream, buf, presence).await;
-    }
+    let Some((stream, buf)) = http2 else { return };
+    let connections = Arc::clone(&worker.means.connections);
+    let displaced = crate::serve::h2::run(worker, frontend, peer, stream, buf, presence).await;
+    let lingering = displaced.and_then(|stream| Some((stream, connections.linger()?)));
     drop((permit, present));
-}
-
-/// What a connection does before its first request, unless the daemon ends and it has not done it soon, or it has to end
-/// for another.
-async fn unless_drained<T>(
-    worker: &Worker,
-    present: &Present,
-    done: impl Future<Output = T>,
-) -> Option<T> {
-    let presence = &present.presence;
-    presence.set_idle(true);
-    let ending = poll_fn(|cx| {
-        presence.wait(cx);
-        match worker.is_draining() || presence.is_displaced() {
-            true => Poll::Ready(()),
-            false => Poll::Pending,
-        }
-    });
-    let ended = async {
-        ending.await;
-        if !presence.is_displaced() {
-            tokio::time::sleep(worker.drain_grace()).await;
-        }
-    };
-    let done = tokio::select! {
-        biased;
-        done = done => Some(done),
-        () = ended => None,
-    };
-    presence.set_idle(false);
-    // Both may have happened since it was looked at last.
-    done.filter(|_| !presence.is_displaced())
+    if let Some((stream, _counted)) = lingering {
+        crate::serve::h2::linger(stream).await;
+    }
 }
 
 /// Reads the PROXY header that the connection must begin with.
@@ -335,7 +282,8 @@ async fn read_proxy(
     let Some(header) = header.await else { return false };
     buf.consume(header.len);
     if let Some(client) = header.client {
-        // From here on the balancer stands for its client, whose own word counts only if it is trusted.
+        // From here on the connection belongs to the client that the balancer named. Forwarding fields from that
+        // client count only if it is trusted.
         let client = client.ip().to_canonical();
         peer.client = Some(client.to_string().into());
         peer.speaker = Speaker::Ip(client);
@@ -352,7 +300,7 @@ mod tests {
     use std::os::unix::fs::MetadataExt as _;
     use tokio::net::UnixStream;
 
-    /// D1: the system names the user, whatever the client says.
+    /// D1: the operating system identifies the user, whatever the client claims.
     #[tokio::test]
     async fn a_client_of_a_unix_socket_is_its_user_d1() {
         let (ours, _theirs) = UnixStream::pair().unwrap();

@@ -1,4 +1,4 @@
-//! How a request gets its permit.
+//! Gets a request its permit: submits it to the engine, and waits for the grant.
 
 use crate::respond::Reply;
 use crate::serve::attributes::Asking;
@@ -9,20 +9,20 @@ use crate::serve::worker::Worker;
 use paceline_host::{Admission, Permit, Waiting};
 use paceline_types::Refusal;
 
-/// What has become of a request at once.
+/// The immediate outcome of a submitted request.
 #[derive(Debug)]
 pub(crate) enum Submitted {
     Runs(Permit, WaitCount),
     Waits(Waiting, WaitCount),
 }
 
-/// Begins the walk of a request. Most requests run at once: they are no part of a future that waits.
+/// Submits a request. Most requests run at once, so submitting is no part of a future that waits.
 pub(crate) fn submit(worker: &Worker, asking: Asking) -> Result<Submitted, Box<Stop>> {
     let Asking { request, client } = asking;
     let mut waits = WaitCount::new(client, request.bytes());
     match worker.control.admit(request) {
         Ok(Admission::Started(permit)) => Ok(Submitted::Runs(permit, waits)),
-        // If it is refused here, it leaves the queue.
+        // If the request is refused here, dropping `waiting` removes it from the queue.
         Ok(Admission::Waiting(waiting)) => match waits.wait(&worker.means.clients) {
             Ok(()) => Ok(Submitted::Waits(waiting, waits)),
             Err(full) => Err(Box::new(refused(worker, &full))),
@@ -32,8 +32,8 @@ pub(crate) fn submit(worker: &Worker, asking: Asking) -> Result<Submitted, Box<S
     }
 }
 
-/// Waits for the permit of a request. `stop` says when the request does not go on; `has_left` is asked in the moment of
-/// the grant.
+/// Waits for the permit of a request. `stop` ends when the request must not go on. `has_left` is checked at the
+/// moment of the grant.
 pub(crate) async fn granted(
     worker: &Worker,
     (waiting, waits): (Waiting, WaitCount),
@@ -46,7 +46,7 @@ pub(crate) async fn granted(
         decided = waiting => decided,
     };
     match decided {
-        // The client may have left at the moment of the grant, which was not reported yet.
+        // The client may have disconnected at the moment of the grant, before this was reported.
         Some(Ok(permit)) if has_left() => {
             permit.withdraw();
             Err(Stop::Left)
@@ -57,7 +57,7 @@ pub(crate) async fn granted(
     }
 }
 
-/// The same for a request that stops when its client leaves the connection.
+/// Waits for the permit of a request that stops when its client disconnects.
 pub(crate) async fn granted_to(
     worker: &Worker,
     waiting: (Waiting, WaitCount),

@@ -1,7 +1,7 @@
-//! What rules and expressions see of a request (`design.md`, Attributes).
+//! The attributes of a request, which rules and expressions read (`design.md`, Attributes).
 //!
-//! Fields, cookies and the user are read as the server will get them, from the code that writes them for it
-//! (H4). What is not forwarded is not there.
+//! Fields, cookies and the user are read from the code that writes the request for the server, so rules see what the
+//! server will get (H4). A field that is not forwarded has no attribute.
 
 use crate::serve::clients::Client;
 use crate::serve::listen::ListenPoint;
@@ -14,34 +14,34 @@ use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-/// What is known of the connection that a request came over.
+/// What is known of the connection that carries a request.
 #[derive(Debug)]
 pub(crate) struct Peer {
-    /// Where it came in, which decides whose requests it carries.
+    /// Where the connection was accepted, which decides its frontend.
     pub place: Arc<ListenPoint>,
-    /// The address of the neighbour, or `unix`.
+    /// The address of the peer, or `unix`.
     pub address: Box<str>,
-    /// The sender of what comes over the connection.
+    /// The client that sends over the connection.
     pub speaker: Speaker,
-    /// The client of the connection, by the PROXY header.
+    /// The client that the PROXY header names.
     pub client: Option<Box<str>>,
-    /// The name asked for in TLS.
+    /// The server name that the client requested in TLS.
     pub sni: Box<str>,
 }
 
-/// The sender of what comes over a connection.
+/// The client that sends over a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Speaker {
-    /// A user of this machine, by its number, that may use a unix socket.
+    /// A local user, by user id, on a unix socket.
     Unix(u32),
-    /// The neighbour, or the client that a PROXY header names in its place.
+    /// The peer, or the client that a PROXY header names in its place.
     Ip(IpAddr),
     /// A client that the PROXY header does not name.
     Unknown,
 }
 
 impl Peer {
-    /// A neighbour; no more is known of it yet.
+    /// A peer of which nothing else is known yet.
     pub fn new(from: Speaker, place: Arc<ListenPoint>) -> Self {
         let address = match from {
             Speaker::Ip(ip) => ip.to_string().into(),
@@ -50,12 +50,12 @@ impl Peer {
         Self { place, address, speaker: from, client: None, sni: "".into() }
     }
 
-    /// Whether what it says of others is believed (H5), by the current settings: a connection may outlive
-    /// those it was accepted under.
+    /// Whether claims of this peer about other clients are trusted (H5). The current settings decide, because a
+    /// connection may outlive the settings that it was accepted under.
     pub fn is_trusted(&self, spec: &Frontend) -> bool {
         match self.speaker {
-            // The file's mode decides which processes may use a unix socket. What they say of others counts only if
-            // `trusted` is set.
+            // The mode of the socket file decides which processes may connect. What they claim about other clients
+            // counts only if `trusted` is set.
             Speaker::Unix(_) => !spec.trusted.is_empty(),
             Speaker::Ip(ip) => spec.trusted.iter().any(|network| network.contains(ip)),
             Speaker::Unknown => false,
@@ -74,7 +74,7 @@ impl Peer {
         }
     }
 
-    /// What servers are sent about where its requests came from.
+    /// What servers are sent about the origin of its requests.
     pub fn forwarded(&self, spec: &Frontend, is_tls: bool) -> Forwarded<'_> {
         let peer = self.client.as_ref().unwrap_or(&self.address);
         Forwarded { peer, is_tls, trusts: self.is_trusted(spec) }
@@ -88,12 +88,12 @@ pub(crate) struct Asking {
     pub client: Client,
 }
 
-/// Why a head is no request that rules can judge.
+/// Why a head cannot become a request that rules evaluate.
 #[derive(Debug)]
 pub(crate) enum Unfit {
-    /// They cannot see all of it.
+    /// The head has more than the attributes of a request can hold.
     TooMuch(AttributeError),
-    /// The user that it names is not certain.
+    /// The user that the head names is ambiguous.
     Credentials(&'static str),
 }
 
@@ -103,7 +103,7 @@ impl From<AttributeError> for Unfit {
     }
 }
 
-/// The request that a head is, as `writer` will write it, for the configuration in use.
+/// The request for a head, as `writer` will write it, under the configuration in use.
 pub(crate) fn request(
     control: &Control,
     frontend: &LiveFrontend,
@@ -118,7 +118,7 @@ pub(crate) fn request(
     Ok(Asking { request, client: peer.counted_as(&frontend.spec, forwarded) })
 }
 
-/// The same where it is known what is read.
+/// The request for a head, when the fields to read are known.
 fn gathered(
     fields_read: &FieldsRead,
     frontend: &LiveFrontend,
@@ -165,7 +165,7 @@ fn gathered(
     Ok(request)
 }
 
-/// The request that a connection itself is, if there are checkpoints on connections.
+/// The request that stands for a connection itself, if there are checkpoints on connections.
 pub(crate) fn connection(
     control: &Control,
     frontend: &LiveFrontend,
@@ -184,7 +184,7 @@ pub(crate) fn connection(
         (Known::Client, client),
         (Known::Host, client),
     ] {
-        // These are short; there is always room for them.
+        // These values are short; there is always room for them.
         let _ = attributes.set_known(name, value);
     }
     let mut request = Request::new(attributes);
@@ -213,7 +213,7 @@ fn named(peer: &Peer, forwarded: Option<IpAddr>) -> Cow<'_, str> {
     forwarded.map_or(Cow::Borrowed(neighbour), |address| Cow::Owned(address.to_string()))
 }
 
-/// The nearest address in `X-Forwarded-For` that is not a trusted one, if the peer is (H5).
+/// The last address in `X-Forwarded-For` that is not trusted, if the peer is trusted (H5).
 fn forwarded_for(
     frontend: &LiveFrontend,
     peer: &Peer,
@@ -235,7 +235,7 @@ fn forwarded_for(
     found
 }
 
-/// An address in `X-Forwarded-For`; some write a port behind it.
+/// An address in `X-Forwarded-For`. Some proxies append a port.
 fn forwarded_address(text: &str) -> Option<IpAddr> {
     let text = text.trim();
     let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
@@ -256,11 +256,11 @@ fn cookie<'a>(writer: &'a RequestWriter<'_>, name: &str) -> Option<Cow<'a, str>>
     })
 }
 
-/// The user that `Authorization` names, if it names one in the way that is asked for. It is a name, not a proof.
+/// The user that `Authorization` names, if it uses the configured scheme. It is a name, not a proof.
 ///
-/// Servers read more than the standards allow, each in its own way: the first field or the last one, a tab for a blank,
-/// base64 with other letters in it. What a server may read otherwise, or where we read nothing, would pass rules about
-/// users; so it is refused (H4).
+/// Servers accept more than the standards allow, and differ: the first field or the last one, a tab for a space,
+/// base64 with other characters in it. Credentials that a server may read differently, or may read where this
+/// function finds none, would evade rules about users. So they are refused (H4).
 fn user(from: UserFrom, writer: &RequestWriter<'_>) -> Result<Option<String>, &'static str> {
     let mut values = writer.passing(Header::Authorization);
     let Some(value) = values.next() else { return Ok(None) };
@@ -275,7 +275,7 @@ fn user(from: UserFrom, writer: &RequestWriter<'_>) -> Result<Option<String>, &'
     if !begun.eq_ignore_ascii_case(scheme) {
         return Ok(None);
     }
-    // RFC 9110 11.4: nothing but spaces stands between scheme and credentials.
+    // RFC 9110 11.4: only spaces separate the scheme and the credentials.
     let blank = rest.iter().position(|byte| *byte != b' ').unwrap_or(rest.len());
     let read = match from {
         _ if blank == 0 => None,
@@ -285,7 +285,7 @@ fn user(from: UserFrom, writer: &RequestWriter<'_>) -> Result<Option<String>, &'
     read.ok_or("the credentials of the Authorization field cannot be read")
 }
 
-/// The name in Basic credentials (RFC 7617 2); none if they are not as they should be.
+/// The name in Basic credentials (RFC 7617 2); none if they are malformed.
 fn basic(credentials: &[u8]) -> Option<String> {
     if credentials.iter().any(|byte| matches!(byte, b'-' | b'_')) {
         return None;
@@ -296,8 +296,8 @@ fn basic(credentials: &[u8]) -> Option<String> {
     (!name.contains(char::is_control)).then(|| name.to_owned())
 }
 
-/// The subject of a JSON Web Token, if it names one (RFC 7519 4.1.2). A token without three parts is no such token, and
-/// names no user. None if it is malformed.
+/// The subject of a JSON Web Token, if it has one (RFC 7519 4.1.2). A token without three parts is of another kind
+/// and names no user. None if the token is malformed.
 fn subject(token: &[u8]) -> Option<Option<String>> {
     // RFC 6750 2.1.
     let is_allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(byte);

@@ -1,7 +1,6 @@
-//! Bytes on their way: what was read and not yet used, and what is still to be written.
+//! Buffers: bytes that were read and not yet used, and bytes that are still to be written.
 //!
-//! Buffers of the usual size are kept for reuse by each worker, so that a connection that waits for its
-//! client holds none (D1).
+//! Each worker keeps buffers of the usual size for reuse, so a connection that waits for its client holds none (D1).
 
 use std::cell::RefCell;
 use std::io;
@@ -12,26 +11,26 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 /// The usual size of a buffer.
 const BYTES: usize = 16 << 10;
 
-/// The largest: a head fits, and a long body is read in large pieces.
+/// The largest size: a head fits, and a long body is read in large pieces.
 const BYTES_MAX: usize = 64 << 10;
 
-/// What a connection that waits keeps for what it will write: a usual piece with its head.
+/// Memory that a waiting connection keeps for output: a usual piece with its head.
 const IDLE_BYTES_MAX: usize = 20 << 10;
 
-/// How many a worker keeps for reuse.
+/// Buffers that a worker keeps for reuse.
 const SPARE_MAX: usize = 512;
 
 thread_local! {
     static SPARE: RefCell<Vec<Box<[u8]>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What was read and not yet used.
+/// Bytes that were read and not yet used.
 #[derive(Debug, Default)]
 pub(crate) struct Buffer {
     bytes: Box<[u8]>,
     start: usize,
     end: usize,
-    /// Whether the last reading filled it, so that a larger one is worth its memory.
+    /// Whether the last read filled the buffer, so that a larger one is worth its memory.
     was_filled: bool,
 }
 
@@ -44,7 +43,7 @@ impl Buffer {
         self.start == self.end
     }
 
-    /// The first `len` bytes are done with.
+    /// Drops the first `len` bytes.
     pub fn consume(&mut self, len: usize) {
         debug_assert!(self.start + len <= self.end, "only what was read is used");
         self.start = (self.start + len).min(self.end);
@@ -53,17 +52,17 @@ impl Buffer {
         }
     }
 
-    /// Whether more can be read, without more memory than the usual.
+    /// Whether more can be read without more than the usual memory.
     pub fn has_room(&self) -> bool {
         self.end - self.start < BYTES.max(self.bytes.len())
     }
 
-    /// Memory that it holds.
+    /// Bytes of memory that the buffer holds.
     pub const fn capacity(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Reads once; 0 means that the other side has ended.
+    /// Reads once. 0 means that the other side has closed its end.
     pub fn poll_fill(
         &mut self,
         stream: &mut (impl AsyncRead + Unpin),
@@ -72,7 +71,7 @@ impl Buffer {
         self.poll_fill_by(BYTES_MAX, stream, cx)
     }
 
-    /// The same, but reads no more than `max` bytes, of which there is at least one.
+    /// Reads once, at most `max` bytes; `max` is at least 1.
     pub fn poll_fill_by(
         &mut self,
         max: usize,
@@ -89,8 +88,7 @@ impl Buffer {
         Poll::Ready(Ok(read))
     }
 
-    /// It is not used for now. What memory it holds for nothing is given back if that costs little, or if memory is
-    /// short.
+    /// The buffer is not used for now. Frees unused memory if that costs little, or if memory is short.
     pub fn pause(&mut self, is_short: bool) {
         if is_short || (self.is_empty() && self.bytes.len() == BYTES) {
             self.shrink();
@@ -100,14 +98,14 @@ impl Buffer {
     fn shrink(&mut self) {
         if !self.is_empty() && self.bytes().len() < self.bytes.len() {
             let (bytes, end) = (self.bytes().into(), self.end - self.start);
-            // What it was is released.
+            // Assigning drops and so releases the old buffer.
             *self = Self { bytes, start: 0, end, was_filled: false };
         } else {
             self.release();
         }
     }
 
-    /// Gives its memory back, if it holds nothing.
+    /// Returns its memory for reuse if the buffer is empty.
     pub fn release(&mut self) {
         if !self.is_empty() {
             return;
@@ -153,7 +151,7 @@ impl Drop for Buffer {
     }
 }
 
-/// What is still to be written.
+/// Bytes that are still to be written.
 #[derive(Debug, Default)]
 pub(crate) struct Outgoing {
     pub bytes: Vec<u8>,
@@ -165,7 +163,7 @@ impl Outgoing {
         self.bytes.is_empty()
     }
 
-    /// How much of it is written.
+    /// How many bytes are written.
     pub const fn written(&self) -> usize {
         self.written
     }
@@ -178,7 +176,7 @@ impl Outgoing {
         }
     }
 
-    /// Forgets what was written, and gives its memory back if that is much (D1).
+    /// Drops what was written, and frees the memory if it is large (D1).
     pub fn release(&mut self) {
         self.clear();
         if self.bytes.capacity() > IDLE_BYTES_MAX {
@@ -186,12 +184,12 @@ impl Outgoing {
         }
     }
 
-    /// Writes it from the beginning again.
+    /// Starts again from the first byte.
     pub const fn rewind(&mut self) {
         self.written = 0;
     }
 
-    /// Writes as much as can be; ready when all is written. What was written stays until `clear`.
+    /// Writes as much as possible; ready when everything is written. Written bytes stay until `clear`.
     pub fn poll_write_all(
         &mut self,
         stream: &mut (impl AsyncWrite + Unpin),
@@ -204,12 +202,12 @@ impl Outgoing {
             }
             self.written += written;
         }
-        // TLS may have taken bytes that the socket has not.
+        // TLS may hold bytes that the socket has not taken.
         Pin::new(stream).poll_flush(cx)
     }
 }
 
-/// A stream of which something was read already.
+/// A stream from which some bytes were already read.
 #[derive(Debug)]
 pub(crate) struct Prefixed<S> {
     buf: Buffer,

@@ -1,13 +1,14 @@
-//! What each client of the door has: connections, requests that wait, and bodies that arrived early.
+//! What each client of the door uses: connections, waiting requests, and bodies that arrived early.
 //!
-//! A client is an address as it is believed (H5), counted as the other doors count peers: all loopback addresses are one,
-//! and so are those of one IPv6 network of 64 bits. On a unix socket it is a user of this machine. Trusted proxies that do not name their clients stand for many, so
-//! they have an account, but no bound of their own. Promises that no other client has more than a part of what is there
-//! for all, so that the others find room (D1): the bounds stand beside the accounts that they divide (`connections.rs`,
-//! `h2/room.rs`, and here for requests that wait).
+//! A client is identified by the address that it is believed to have (H5), counted as the other doors count peers:
+//! all loopback addresses are one client, and so are all addresses of one IPv6 network of 64 bits. On a unix socket a
+//! client is a local user. A trusted proxy that does not name its clients stands for many, so it has an account but
+//! no bound of its own. Every other client gets only a part of each shared total, so that other clients find room
+//! (D1). The bounds are defined beside the totals that they divide (`connections.rs`, `h2/room.rs`, and here for
+//! waiting requests).
 //!
-//! A request waits from the moment when it finds no room until it has a connection to a server, whether it waits for its
-//! turn, for another server or for a descriptor. Requests that never wait take no lock here.
+//! A request waits from the moment it finds no room until it has a connection to a server, whether it waits in a
+//! queue, for another server or for a descriptor. Requests that never wait take no lock here.
 
 use paceline_host::{Peer, broken};
 use paceline_types::limits::{REQUESTS_BYTES_MAX, REQUESTS_MAX};
@@ -17,45 +18,45 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
-/// The part of all requests that those of frontends may be: one of so many.
+/// Frontends together may hold the maximum of all requests divided by this.
 const PARTS_OF_FRONTENDS: usize = 2;
 
-/// The part of these that one client may have waiting: one of so many.
+/// One client may have that number divided by this waiting.
 const PARTS_OF_ONE: usize = 4;
 
-/// So many accounts are kept before unused ones are dropped.
+/// Unused accounts are dropped only above this number of accounts.
 const ACCOUNTS_MIN: usize = 1_024;
 
-/// The client of a connection or a request, as far as it is believed.
+/// The client of a connection or a request, as far as it is trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Client {
     /// A machine.
     Address(IpAddr),
     /// A user of this machine, by its number.
     User(u32),
-    /// A client of whom a trusted proxy says that it is not known.
+    /// A client that a trusted proxy reports as unknown.
     Unnamed,
     /// A trusted proxy that does not name its client.
     Trusted,
 }
 
-/// What one client has, over all its connections.
+/// The totals of one client, over all its connections.
 #[derive(Debug, Default)]
 pub(crate) struct Account {
-    /// Never used again for another one.
+    /// The number of the account; never reused.
     pub number: u64,
-    /// Whether it stands for many clients, and so has no bound of its own.
+    /// Whether the account stands for many clients, and so has no bound of its own.
     pub is_of_many: bool,
-    /// Bytes of bodies that arrived before they could be passed on.
+    /// Bytes of bodies that arrived before they could be forwarded.
     pub early_bytes: AtomicUsize,
     requests: AtomicUsize,
     request_bytes: AtomicUsize,
 }
 
-/// The accounts of all clients that have something.
+/// The accounts of all clients that use something.
 #[derive(Debug)]
 pub(crate) struct Clients {
-    /// What one client may have waiting.
+    /// Maximum waiting requests of one client.
     requests_max: usize,
     bytes_max: usize,
     known: Mutex<Known>,
@@ -63,11 +64,11 @@ pub(crate) struct Clients {
 
 #[derive(Debug, Default)]
 struct Known {
-    /// By whether the account stands for many, and by the peer if that is known.
+    /// By whether the account stands for many clients, and by the peer if it is known.
     accounts: BTreeMap<(bool, Option<Peer>), Weak<Account>>,
-    /// The number of the last one.
+    /// The number of the last account.
     last: u64,
-    /// With so many accounts, unused accounts are dropped.
+    /// The number of accounts at which unused ones are dropped.
     prune_at: usize,
 }
 
@@ -106,16 +107,16 @@ impl Clients {
         account
     }
 
-    /// Counts one more request of so many bytes that waits, while the answer is kept.
+    /// Counts one more waiting request of so many bytes, until the returned value is dropped.
     ///
     /// # Errors
     ///
-    /// When its client has as much as it may have.
+    /// When the client already has its maximum.
     fn enter(&self, client: Client, bytes: usize) -> Result<Waiter, Refusal> {
         let account = self.account(client);
         let requests = account.requests.fetch_add(1, Ordering::Relaxed) + 1;
         let all_bytes = account.request_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        // It is given back if it is refused.
+        // If the request is refused, dropping `waiter` undoes the count.
         let waiter = Waiter { account, bytes };
         let full = |of, max: usize| Refusal::lasting(Reason::Exhausted { of, max: max as u64 });
         if waiter.account.is_of_many {
@@ -132,7 +133,7 @@ impl Clients {
     }
 }
 
-/// That a waiting request is counted; it is not when this is dropped.
+/// Counts a waiting request until it is dropped.
 #[derive(Debug)]
 struct Waiter {
     account: Arc<Account>,
@@ -146,7 +147,7 @@ impl Drop for Waiter {
     }
 }
 
-/// What a request that waits counts for its client: from its first wait until it has a connection to a server.
+/// Counts a request for its client from its first wait until it has a connection to a server.
 #[derive(Debug)]
 pub(crate) struct WaitCount {
     client: Client,
@@ -155,16 +156,16 @@ pub(crate) struct WaitCount {
 }
 
 impl WaitCount {
-    /// The count of a request of so many bytes, which has not waited yet.
+    /// The count of a request of so many bytes that has not waited yet.
     pub const fn new(client: Client, bytes: usize) -> Self {
         Self { client, bytes, waiter: None }
     }
 
-    /// The request waits from now on, unless it does already.
+    /// Starts to count the request as waiting, unless it already does.
     ///
     /// # Errors
     ///
-    /// When its client has as much waiting as it may have.
+    /// When the client already has its maximum of waiting requests.
     pub fn wait(&mut self, clients: &Clients) -> Result<(), Refusal> {
         if self.waiter.is_none() {
             self.waiter = Some(clients.enter(self.client, self.bytes)?);
@@ -172,7 +173,7 @@ impl WaitCount {
         Ok(())
     }
 
-    /// The request has a connection.
+    /// The request has a connection and no longer counts.
     pub fn arrive(&mut self) {
         self.waiter = None;
     }
@@ -188,7 +189,7 @@ mod tests {
         Client::Address(text.parse().unwrap())
     }
 
-    /// A request that waits, or why it may not.
+    /// Counts a waiting request, or returns why it is refused.
     fn wait(clients: &Clients, client: Client, bytes: usize) -> Result<WaitCount, String> {
         let mut waits = WaitCount::new(client, bytes);
         waits.wait(clients).map_err(|refusal| refusal.to_string())?;
@@ -214,7 +215,7 @@ mod tests {
         assert!(wait(address("127.0.0.1"), 100).is_ok(), "what is given back is free");
     }
 
-    /// From its first wait until it has a connection, a request counts once.
+    /// A request counts once from its first wait until it has a connection.
     #[test]
     fn a_request_counts_until_it_has_a_connection_d1() {
         let clients = Clients::new(1, 100);

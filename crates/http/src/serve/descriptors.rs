@@ -1,17 +1,18 @@
-//! The descriptors that the door may have for connections to servers. (Those of clients are in `connections.rs`.)
+//! The descriptors that the door may use for connections to servers. (Client connections are in `connections.rs`.)
 //!
-//! Frontends are open to all clients, and over HTTP/2 one connection of a client can need a hundred to servers.
-//! Promises that the door leaves the rest of the process's descriptors to the other doors and to files, whatever its
-//! clients do, and that the clients of some backends leave some to the other backends (D1).
+//! Frontends are open to all clients, and over HTTP/2 one client connection can need a hundred connections to
+//! servers. Promises that the door leaves the remaining descriptors of the process to the other doors and to files,
+//! whatever its clients do, and that the clients of one backend leave descriptors to other backends (D1).
 //!
-//! A few descriptors are kept for each backend that is configured (`floors.rs`). Of the others, a backend may have another
-//! one while it has fewer than `SHARE` times the free ones (the dynamic threshold of a switch's buffer). So one
-//! backend can have three quarters of these, and the more backends want some, the less each may have. A backend that is
-//! the only one may have all.
+//! A few descriptors are reserved for each configured backend (`floors.rs`). Of the others, a backend may take
+//! another one while it has fewer than `SHARE` times the free ones (the dynamic threshold of a switch's buffer). So
+//! one backend can have three quarters of these, and each gets less as more backends need some. A single backend may
+//! have all.
 //!
 //! A request that finds none waits, and does nothing meanwhile. Descriptors that are given back go to the backend that has
 //! the fewest, first come, first served there. Backends that have more than are free have to give up what they do not
-//! need; the others keep their idle connections. The tasks that see to that are woken when it may have to be done
+//! need; the others keep their idle connections, except for requests of their own: what a backend does not need on one
+//! worker is always for its requests on another. The tasks that see to that are woken when it may have to be done
 //! (`wanted`). Requests that use a connection again take no lock here.
 
 use crate::serve::floors::Floors;
@@ -25,15 +26,15 @@ use std::task::{Context, Poll};
 use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, oneshot};
 
-/// For each descriptor that is free, a backend may have so many.
+/// Descriptors that a backend may have for each free one.
 const SHARE: usize = 3;
 
-/// What is left of them. Copies share it.
+/// The descriptors. Clones share them.
 #[derive(Clone, Debug)]
 pub(crate) struct Descriptors(Arc<Servers>);
 
 impl Descriptors {
-    /// So many for all backends.
+    /// `total` descriptors for all backends.
     pub fn new(total: usize) -> Self {
         let (waiting, last) = (BTreeMap::new(), 0);
         let books = Books { floors: Floors::new(total.max(1)), waiting, last };
@@ -41,7 +42,7 @@ impl Descriptors {
         Self(Arc::new(Servers { books, has_spare, wanted: Notify::new() }))
     }
 
-    /// One for a connection to a server of this backend, or a place in line for it.
+    /// A descriptor for a connection to a server of this backend, or a place in its queue.
     pub fn of_server(&self, backend: BackendId) -> Result<ServerDescriptor, DescriptorWait> {
         let mut books = self.0.books();
         if books.may_have(backend) {
@@ -57,7 +58,8 @@ impl Descriptors {
         Err(DescriptorWait { servers: Arc::clone(&self.0), backend, number, granted })
     }
 
-    /// Whether a connection to a server of this backend may be kept for later: not if the backend has to give.
+    /// Whether a connection to a server of this backend may stay open idle. Not if the backend must give up
+    /// descriptors.
     pub fn keeps(&self, backend: BackendId) -> bool {
         self.0.has_spare.load(Ordering::Relaxed) || {
             let books = self.0.books();
@@ -65,34 +67,34 @@ impl Descriptors {
         }
     }
 
-    /// Whether requests wait for which this backend has to give up what it does not need.
+    /// Whether waiting requests require this backend to give up descriptors that it does not need.
     pub fn gives(&self, backend: BackendId) -> bool {
         self.0.books().gives(backend)
     }
 
-    /// How many requests wait.
-    pub fn waiting(&self) -> usize {
-        self.0.books().waiting.values().map(BTreeMap::len).sum()
+    /// For which requests this backend has to give up what it does not need.
+    pub fn wanted_of(&self, backend: BackendId) -> Wanted {
+        self.0.books().wanted_of(backend)
     }
 
-    /// Returns when a backend may have to give what it did not have to give before.
+    /// Returns when a backend may have to give up descriptors that it did not have to give up before.
     pub fn wanted(&self) -> Notified<'_> {
         self.0.wanted.notified()
     }
 
-    /// A backend has something new that it does not need.
+    /// A backend has a connection that it no longer needs.
     pub fn offer(&self) {
         if !self.0.has_spare.load(Ordering::Relaxed) {
             self.0.wanted.notify_waiters();
         }
     }
 
-    /// Whether this backend is refused because of its share: there are others.
+    /// Whether this backend is refused because it has used its share, while other descriptors are free.
     pub fn is_share_used(&self) -> bool {
         self.0.books().floors.free() > 0
     }
 
-    /// These are the backends from now on.
+    /// Sets the configured backends.
     pub fn share_among(&self, backends: impl IntoIterator<Item = BackendId>) {
         let mut books = self.0.books();
         books.floors.configure(backends);
@@ -100,10 +102,19 @@ impl Descriptors {
     }
 }
 
+/// How many requests wait for what a backend does not need.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// So many of all backends.
+    ByAll(usize),
+    /// So many of its own; to others it gives nothing.
+    ByOwn(usize),
+}
+
 #[derive(Debug)]
 struct Servers {
     books: Mutex<Books>,
-    /// Whether some are free and no request waits, to be read without the lock.
+    /// Whether descriptors are free and no request waits. Read without the lock.
     has_spare: AtomicBool,
     wanted: Notify,
 }
@@ -111,9 +122,9 @@ struct Servers {
 #[derive(Debug)]
 struct Books {
     floors: Floors<BackendId>,
-    /// Requests that wait, those of each backend in the order in which they came.
+    /// Waiting requests by backend, in order of arrival.
     waiting: BTreeMap<BackendId, Line>,
-    /// The number of the request that came to wait last.
+    /// The number of the last request that began to wait.
     last: u64,
 }
 
@@ -131,9 +142,21 @@ impl Books {
     }
 
     fn gives(&self, backend: BackendId) -> bool {
+        self.gives_to_all(backend) || self.waiting.contains_key(&backend)
+    }
+
+    /// Whether it has so much that it has to give to other backends, too.
+    fn gives_to_all(&self, backend: BackendId) -> bool {
         let used = self.floors.used(&backend);
         let is_low = self.floors.configured() > 1 && self.floors.is_low(&backend);
         !self.waiting.is_empty() && used > self.floors.common() && !is_low
+    }
+
+    fn wanted_of(&self, backend: BackendId) -> Wanted {
+        match self.gives_to_all(backend) {
+            true => Wanted::ByAll(self.waiting.values().map(BTreeMap::len).sum()),
+            false => Wanted::ByOwn(self.waiting.get(&backend).map_or(0, BTreeMap::len)),
+        }
     }
 
     /// Takes a request out of its line, if it is still there.
@@ -145,7 +168,7 @@ impl Books {
         }
     }
 
-    /// Takes out the request that is the next to have one, if any may.
+    /// Removes and returns the request that gets the next descriptor, if any request may have one.
     fn next(&mut self) -> Option<(BackendId, oneshot::Sender<ServerDescriptor>)> {
         let may_have = self.waiting.keys().filter(|backend| self.may_have(**backend));
         let backend = *may_have.min_by_key(|backend| self.floors.used(*backend))?;
@@ -168,13 +191,13 @@ impl Servers {
         ServerDescriptor { servers: Arc::clone(self), backend }
     }
 
-    /// Ends a change.
+    /// Updates the flag after a change.
     fn settle(&self, books: &Books) {
         let has_spare = books.floors.free() > 0 && books.waiting.is_empty();
         self.has_spare.store(has_spare, Ordering::Relaxed);
     }
 
-    /// Ends a change by which a backend may have to give.
+    /// Finishes a change after which a backend may have to give up descriptors.
     fn want(&self, books: MutexGuard<'_, Books>) {
         self.settle(&books);
         let is_wanted = !books.waiting.is_empty();
@@ -184,21 +207,21 @@ impl Servers {
         }
     }
 
-    /// Gives requests that wait what they may have by now.
+    /// Grants waiting requests the descriptors that they may have now.
     fn grant(self: &Arc<Self>, mut books: MutexGuard<'_, Books>) {
         let mut granted = vec![];
         while let Some((backend, waiter)) = books.next() {
             granted.push((waiter, self.take(&mut books, backend)));
         }
         self.want(books);
-        // One whose waiter leaves in this moment is given back, which takes the lock.
+        // If a waiter has just left, dropping its descriptor returns it, which takes the lock.
         for (waiter, descriptor) in granted {
             let _ = waiter.send(descriptor);
         }
     }
 }
 
-/// One of a connection to a server. It is given back when this is dropped.
+/// The descriptor of a connection to a server. It is returned on drop.
 #[derive(Debug)]
 pub(crate) struct ServerDescriptor {
     servers: Arc<Servers>,
@@ -213,7 +236,7 @@ impl Drop for ServerDescriptor {
     }
 }
 
-/// A place in line: a future of a descriptor.
+/// A place in the queue: a future that resolves to a descriptor.
 #[derive(Debug)]
 pub(crate) struct DescriptorWait {
     servers: Arc<Servers>,
@@ -240,7 +263,7 @@ impl Drop for DescriptorWait {
 
 #[cfg(test)]
 mod tests {
-    use super::{DescriptorWait, Descriptors, ServerDescriptor};
+    use super::{DescriptorWait, Descriptors, ServerDescriptor, Wanted};
     use paceline_types::BackendId;
     use std::pin::pin;
     use std::task::{Context, Poll, Waker};
@@ -256,7 +279,7 @@ mod tests {
         all
     }
 
-    /// As many as a backend gets without waiting.
+    /// Takes as many as a backend gets without waiting.
     fn greedy(all: &Descriptors, backend: BackendId) -> Vec<ServerDescriptor> {
         std::iter::from_fn(|| all.of_server(backend).ok()).collect()
     }
@@ -282,7 +305,7 @@ mod tests {
         assert_eq!(all.0.books().floors.free(), EACH);
     }
 
-    /// However many backends others use up, a few connections are kept for each.
+    /// However many descriptors other backends use, a few are reserved for each.
     #[test]
     fn the_last_backend_has_some_d1() {
         let all = Descriptors::new(EACH);
@@ -348,5 +371,24 @@ mod tests {
         assert!(!all.gives(B) && all.keeps(B), "its idle connections are its own");
         drop((small, first, waiting));
         assert!(all.keeps(A));
+    }
+
+    /// What is kept for a backend is for its own requests, whichever worker has it.
+    #[test]
+    fn a_backend_that_has_few_gives_to_its_own_requests_d1() {
+        let all = shared();
+        let mut few: Vec<_> = (0..16).map(|_| all.of_server(B).unwrap()).collect();
+        // One that is not configured any more goes as far as it may.
+        let hogs = [A, C, A, C].map(|of| greedy(&all, of));
+        let of_a = [A; 3].map(|of| all.of_server(of).unwrap_err());
+        assert!(!all.gives(B) && all.wanted_of(B) == Wanted::ByOwn(0));
+        let mut own = all.of_server(B).unwrap_err();
+        assert!(all.gives(B) && !all.keeps(B));
+        let wanted = (all.wanted_of(A), all.wanted_of(B));
+        assert_eq!(wanted, (Wanted::ByAll(4), Wanted::ByOwn(1)));
+        drop(few.pop());
+        let own = granted(&mut own);
+        assert!(own.is_some() && !all.gives(B), "it has what it gave");
+        drop((few, hogs, of_a, own));
     }
 }

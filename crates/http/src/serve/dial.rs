@@ -1,8 +1,8 @@
-//! Connects to a name that has several addresses: one that is silent does not stand in the way of the others
+//! Connects to a name that has several addresses. An address that does not respond does not block the others
 //! (RFC 8305).
 //!
-//! An address is tried when the one before it has failed, or has been silent for a moment. All go on side by
-//! side, and the first that connects is taken.
+//! The next address is tried when the previous one has failed, or has not responded for a moment. All attempts
+//! continue in parallel, and the first one that connects wins.
 
 use crate::serve::timer::Timer;
 use std::future::{Future, poll_fn};
@@ -14,13 +14,14 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
-/// How long an address may be silent before the next one is tried (RFC 8305 8).
+/// How long an address may take before the next one is tried (RFC 8305 8).
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// The least of that, however many addresses there are.
+/// The minimum of that, however many addresses there are.
 const PAUSE_MIN: Duration = Duration::from_millis(10);
 
-/// Connects to the first of these that answers. All are tried before `until`, but that ends nothing.
+/// Connects to the first of these addresses that responds. Every address is tried before `until`; the caller enforces
+/// the timeout.
 pub(crate) async fn first(addresses: &[SocketAddr], until: Instant) -> io::Result<TcpStream> {
     if let [only] = addresses {
         return TcpStream::connect(only).await;
@@ -33,7 +34,7 @@ pub(crate) async fn first(addresses: &[SocketAddr], until: Instant) -> io::Resul
 
 type Attempt<T> = Pin<Box<dyn Future<Output = io::Result<T>> + Send>>;
 
-/// The attempts to connect, of which the first that succeeds counts.
+/// Parallel attempts to connect; the first success wins.
 struct Race<'a, T, F> {
     connect: F,
     /// Addresses that have not been tried.
@@ -95,8 +96,8 @@ mod tests {
     use std::time::Duration;
     use tokio::time::{Instant, sleep};
 
-    /// What an address does, by its port: connects after so many milliseconds, or fails after them
-    /// less 10,000, or never says anything.
+    /// The behaviour of an address, by its port: it connects after so many milliseconds, fails after that many less
+    /// 10,000, or never responds.
     async fn act(address: SocketAddr) -> io::Result<u16> {
         match address.port() {
             0 => std::future::pending().await,
@@ -111,7 +112,7 @@ mod tests {
         }
     }
 
-    /// On a made-up clock: which address is connected to, and after how many milliseconds.
+    /// On a simulated clock: the address that is connected to, and the milliseconds until then.
     async fn race(ports: &[u16]) -> (Result<u16, String>, u128) {
         let addresses: Vec<SocketAddr> =
             ports.iter().map(|port| ([127, 0, 0, 1], *port).into()).collect();
@@ -133,7 +134,7 @@ mod tests {
         assert_eq!(race(&[]).await, (Err("the name has no address".into()), 0));
     }
 
-    /// With sockets: a listener that takes no more drops what comes.
+    /// With sockets: a listener whose backlog is full drops new connections.
     #[test]
     fn a_listener_that_is_full_does_not_stand_in_the_way() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -151,7 +152,7 @@ mod tests {
             }
             let good = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
             let good = good.local_addr().unwrap();
-            // Also where all the time there is has to be divided.
+            // Also when the timeout must be divided among the addresses.
             for wait in [Duration::from_secs(60), Duration::from_millis(200)] {
                 let socket = first(&[silent, good], Instant::now() + wait).await.unwrap();
                 assert_eq!(socket.peer_addr().unwrap(), good);

@@ -1,7 +1,7 @@
-//! The door itself: its workers, its listeners, and the settings they follow.
+//! The door itself: its workers, its listeners, and the settings that they use.
 //!
-//! A new configuration is made ready outside the workers (certificates, pages, sockets) and then given to
-//! all of them at once. A listener whose address stays is never closed, whatever else changes.
+//! A new configuration is prepared outside the workers (certificates, pages, sockets) and then given to all of them
+//! at once. A listener whose address stays configured is never closed, whatever else changes.
 
 use crate::respond::Page;
 use crate::serve::accept;
@@ -25,23 +25,23 @@ use tokio::runtime::Builder;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::LocalSet;
 
-/// Longest page in place of a usual body.
+/// Longest page that replaces a usual body.
 const PAGE_BYTES_MAX: u64 = 64 << 10;
 
-/// After how long something is tried again that could not be done.
+/// Delay before a failed step is retried.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// What the door is opened with.
+/// The options that the door is opened with.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The access log.
     pub access_log: PathBuf,
     /// Worker threads.
     pub threads: usize,
-    /// Whether a frontend that cannot be opened at the start keeps the door from opening. If not, the others
-    /// are opened.
+    /// Whether the door refuses to open if a frontend cannot be opened at the start. If not, the other frontends are
+    /// opened.
     pub is_strict: bool,
-    /// Descriptors that it may have for connections of clients, and for connections to servers.
+    /// Descriptors for client connections, and as many for connections to servers.
     pub descriptors_each: usize,
 }
 
@@ -59,7 +59,7 @@ enum Order {
     Follow,
     /// Read files again, such as renewed certificates.
     Reload,
-    /// Take no new connections, and answer when all have ended.
+    /// Accept no new connections, and report when all connections have ended.
     Drain(oneshot::Sender<()>),
 }
 
@@ -71,12 +71,11 @@ enum Job {
 }
 
 impl Door {
-    /// Opens the door: listens at the addresses of all frontends there are, and follows what the
-    /// configuration says from then on.
+    /// Opens the door: listens at the addresses of all frontends, and follows configuration changes from then on.
     ///
     /// # Errors
     ///
-    /// When an address cannot be listened at, or a file of a frontend or backend cannot be read.
+    /// When an address cannot be bound, or a file of a frontend or backend cannot be read.
     pub async fn open(control: Arc<Control>, options: Options) -> Result<Self, String> {
         let log = Writer::start(options.access_log.clone())
             .map_err(|error| format!("cannot start the access log: {error}"))?;
@@ -117,31 +116,30 @@ impl Door {
         let _ = self.orders.send(Order::Reload);
     }
 
-    /// Takes no new connections; returns when those there are have ended, each as soon as it has nothing
-    /// to do.
+    /// Stops accepting connections. Returns when all open connections have ended, each as soon as it is idle.
     pub async fn drain(&self) {
         let (sender, done) = oneshot::channel();
         if self.orders.send(Order::Drain(sender)).is_ok() {
-            // It is dropped when the door is gone, which is done, too.
+            // The sender is dropped when the door is gone, which also counts as drained.
             let _ = done.await;
         }
     }
 }
 
-/// An address that is listened at.
+/// An address that the door listens at.
 #[derive(Debug)]
 struct Open {
     place: Arc<ListenPoint>,
-    /// Where it was bound.
+    /// The address that was bound.
     bound: Address,
-    /// The frontend that it is for; none closes it.
+    /// The frontend that it serves; if none, it is closed.
     frontend: Option<Box<str>>,
 }
 
-/// What an address is listened at for, where it was bound, and its sockets.
+/// An address as configured, the address that was bound, and its sockets.
 type Opened = (Spot, Address, Vec<Listening>);
 
-/// An address as it was written. Port 0 is another port for each frontend, so it has the frontend's name.
+/// An address as configured. Port 0 is a different port for each frontend, so it includes the frontend's name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Spot {
     address: Address,
@@ -159,7 +157,7 @@ impl Spot {
     }
 }
 
-/// What keeps the door as the configuration says.
+/// Keeps the door in line with the configuration.
 struct Keeper {
     control: Arc<Control>,
     options: Options,
@@ -168,10 +166,10 @@ struct Keeper {
     ward: Ward,
     workers: Vec<mpsc::UnboundedSender<Job>>,
     listeners: BTreeMap<Spot, Open>,
-    /// How many there ever were.
+    /// How many places there have ever been.
     places: u64,
     table: Arc<Table>,
-    /// What is not as the configuration says.
+    /// What could not be configured.
     problems: Vec<Problem>,
 }
 
@@ -185,7 +183,7 @@ impl Keeper {
         loop {
             let has_problems = !self.problems.is_empty();
             let order = tokio::select! {
-                // What was in the way may go: an address that another process has, a file.
+                // The obstacle may disappear: another process that uses the address, or a missing file.
                 () = tokio::time::sleep(RETRY), if has_problems => Order::Follow,
                 order = told.recv() => match order {
                     Some(order) => order,
@@ -220,13 +218,13 @@ impl Keeper {
         }
     }
 
-    /// Does what the configuration says, and returns what of it cannot be done. Files are read again with
-    /// `rereads`, else only where an edit touched their frontend or backend: a new certificate forgets the
-    /// sessions of TLS.
+    /// Applies the configuration, and returns what cannot be applied. If `rereads` is set, all files are read again;
+    /// otherwise only those of frontends and backends that an edit touched, because a new certificate discards the
+    /// TLS sessions.
     ///
     /// # Errors
     ///
-    /// When there can be no workers.
+    /// When workers cannot be started.
     fn configure(&mut self, snapshot: &Snapshot, rereads: bool) -> Result<Vec<Problem>, String> {
         let is_read = |of: &Owner| {
             let failed = |problem: &Problem| problem.is_of_files && problem.of == *of;
@@ -261,7 +259,7 @@ impl Keeper {
         let table = Arc::new(table);
         self.ward.configure(&table);
         for worker in &self.workers {
-            // A worker ends only with the door.
+            // A worker ends only together with the door.
             let _ = worker.send(Job::Configure(Arc::clone(&table)));
         }
         self.table = table;
@@ -304,7 +302,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// Opens sockets at addresses that are new.
+    /// Opens sockets at new addresses.
     fn open_listeners(&self, table: &Table, problems: &mut Vec<Problem>) -> Vec<Opened> {
         let mut opened = vec![];
         for frontend in table.frontends.values() {
@@ -326,8 +324,8 @@ impl Keeper {
         opened
     }
 
-    /// Whether an own listener is in the way of an address: at its port, and one of the two at all
-    /// addresses of their kind.
+    /// Whether a listener of this door conflicts with an address: the port is the same, and one of the two listens on
+    /// all addresses of its family.
     fn overlaps(&self, address: &Address) -> bool {
         let Address::Socket(wanted) = address else { return false };
         self.listeners.values().any(|open| {
@@ -337,8 +335,8 @@ impl Keeper {
         })
     }
 
-    /// Takes new sockets in, gives all to the frontends they are for now, closes the rest. The table learns which
-    /// frontend listens at each place, so that workers learn of all changes at once; answers what is new to them.
+    /// Adds new sockets, assigns every listener to its current frontend, and closes the rest. The table records which
+    /// frontend listens at each place, so that workers see all changes at once. Returns what is new to the workers.
     fn set_listeners(
         &mut self,
         table: &mut Table,
@@ -366,7 +364,7 @@ impl Keeper {
         new
     }
 
-    /// Shows where it listens, and what is wrong.
+    /// Publishes the addresses it listens at, and its problems.
     fn show(&self, problems: &[Problem]) {
         let listed = self
             .listeners
@@ -402,7 +400,7 @@ impl Keeper {
     }
 }
 
-/// The frontend that a listener is for. One that cannot have all addresses that it should keeps those it has.
+/// The frontend that a listener serves. A frontend that cannot get all of its addresses keeps the ones it has.
 fn frontend_of<'a>(
     spot: &Spot,
     open: &Open,
@@ -417,7 +415,7 @@ fn frontend_of<'a>(
     })
 }
 
-/// Reads what a frontend needs from files.
+/// Reads the files of a frontend.
 fn extras(frontend: &Frontend) -> Result<Extras, String> {
     let tls = Tls::new(frontend)?;
     let mut pages = BTreeMap::new();
@@ -438,7 +436,7 @@ fn page(file: &str) -> std::io::Result<Page> {
     Ok(Page { content_type, body })
 }
 
-/// A worker's thread.
+/// The thread of a worker.
 fn work(control: Arc<Control>, log: Writer, means: Means, mut jobs: mpsc::UnboundedReceiver<Job>) {
     let runtime = match Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -471,6 +469,6 @@ fn work(control: Arc<Control>, log: Writer, means: Means, mut jobs: mpsc::Unboun
             }
         }
     });
-    // Connections that are still there are cut off.
+    // Closes the remaining connections.
     runtime.shutdown_timeout(Duration::ZERO);
 }

@@ -1,13 +1,14 @@
-//! Files that frontends and backends name: read whole, and no more of them than they may have.
+//! Reads files that frontends and backends name: as a whole, up to a maximum size.
 //!
-//! Promises that a path which is no regular file delays nothing: a pipe, a device or a directory is refused, not read.
+//! Promises that a path other than a regular file causes no delay: a pipe, a device or a directory is refused, not
+//! read.
 
 use rustix::fs::OFlags;
 use std::fs::OpenOptions;
 use std::io::{self, Read as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 
-/// The bytes of a file, `bytes_max` at the most.
+/// Reads a file of at most `bytes_max` bytes.
 pub(crate) fn read(name: &str, bytes_max: u64) -> io::Result<Vec<u8>> {
     // Opening a pipe would block until a process opens it for writing.
     let flags = OFlags::NONBLOCK.bits().cast_signed();

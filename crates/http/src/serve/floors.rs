@@ -1,29 +1,29 @@
-//! A number of equal things that several owners share, with a few kept for each owner.
+//! A number of equal units that several owners share, with a few reserved for each owner.
 //!
-//! Promises that each owner that is configured gets its minimum, whatever the others have, as long as nothing is taken
-//! that is kept for others (D1). Decides nothing else about how many an owner may have.
+//! Promises that each configured owner gets its minimum, whatever the others have, as long as callers take no units
+//! that are reserved for others (D1). Decides nothing else about how many an owner may have.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
-/// The part of all that is kept for owners that have few: one of so many.
+/// The total divided by this is reserved for owners that have few.
 const PARTS: usize = 2;
 
-/// What is kept for one owner, however many there are.
+/// Maximum reserved for one owner.
 const EACH_MAX: usize = 16;
 
-/// What there is, and what each owner has of it.
+/// The total, and what each owner has of it.
 #[derive(Debug)]
 pub(crate) struct Floors<K> {
     total: usize,
     used: usize,
-    /// What is kept for each owner that is configured.
+    /// Units reserved for each configured owner.
     each: usize,
-    /// How much of that is not in use.
+    /// Reserved units that are not in use.
     kept: usize,
     /// How many owners are configured.
     configured: usize,
-    /// These, and owners that have something.
+    /// Configured owners, and other owners that still have units.
     owners: BTreeMap<K, Owner>,
 }
 
@@ -34,12 +34,12 @@ struct Owner {
 }
 
 impl<K: Ord> Floors<K> {
-    /// So many for all.
+    /// `total` units for all owners.
     pub const fn new(total: usize) -> Self {
         Self { total, used: 0, each: 0, kept: 0, configured: 0, owners: BTreeMap::new() }
     }
 
-    /// These are the owners from now on. Others keep what they have.
+    /// Sets the configured owners. Other owners keep what they have.
     pub fn configure(&mut self, owners: impl IntoIterator<Item = K>) {
         self.owners.values_mut().for_each(|owner| owner.is_configured = false);
         for owner in owners {
@@ -53,7 +53,7 @@ impl<K: Ord> Floors<K> {
         self.kept = configured.map(|owner| self.each.saturating_sub(owner.used)).sum();
     }
 
-    /// An owner takes one more, even if none is free.
+    /// An owner takes one more unit, even if none is free.
     pub fn take(&mut self, owner: K) {
         let owner = self.owners.entry(owner).or_default();
         self.kept -= usize::from(owner.is_configured && owner.used < self.each);
@@ -61,7 +61,7 @@ impl<K: Ord> Floors<K> {
         self.used += 1;
     }
 
-    /// An owner gives one back.
+    /// An owner returns one unit.
     pub fn give_back<Q: Ord + ?Sized>(&mut self, owner: &Q)
     where
         K: Borrow<Q>,
@@ -75,12 +75,12 @@ impl<K: Ord> Floors<K> {
         }
     }
 
-    /// How many are free.
+    /// Free units.
     pub const fn free(&self) -> usize {
         self.total.saturating_sub(self.used)
     }
 
-    /// How many of these are kept for no owner.
+    /// Free units that are not reserved.
     pub const fn common(&self) -> usize {
         self.free().saturating_sub(self.kept)
     }
@@ -92,7 +92,7 @@ impl<K: Ord> Floors<K> {
         self.owners.get(owner).map_or(0, |owner| owner.used)
     }
 
-    /// Whether an owner has no more than is kept for it.
+    /// Whether an owner has no more than its reserve.
     pub fn is_low<Q: Ord + ?Sized>(&self, owner: &Q) -> bool
     where
         K: Borrow<Q>,
@@ -100,7 +100,7 @@ impl<K: Ord> Floors<K> {
         self.owners.get(owner).is_some_and(|owner| owner.is_configured && owner.used <= self.each)
     }
 
-    /// Whether one is free that is kept for this owner.
+    /// Whether a unit that is reserved for this owner is free.
     pub fn has_kept<Q: Ord + ?Sized>(&self, owner: &Q) -> bool
     where
         K: Borrow<Q>,

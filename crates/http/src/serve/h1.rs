@@ -1,7 +1,7 @@
-//! A client's connection that speaks HTTP/1: one request after the other.
+//! A client connection that speaks HTTP/1: one request after the other.
 //!
-//! The head of a request is read whole, the request is admitted, and only then is a server connected to. While the
-//! request waits nothing more is read of it, and a client that disconnects ends it at once.
+//! The whole head of a request is read and the request is admitted before a server is connected to. While the request
+//! waits, no more of it is read, and it ends at once if the client disconnects.
 
 mod exchange;
 
@@ -13,13 +13,15 @@ use crate::serve::clients::WaitCount;
 use crate::serve::log::Record;
 use crate::serve::lost::{Lost, Stop};
 use crate::serve::orphan::{self, Orphan, Unfinished};
+use crate::serve::presence::Presence;
 use crate::serve::server_half::{Asked, ServerHalf};
 use crate::serve::stream::Stream;
 use crate::serve::table::LiveFrontend;
 use crate::serve::timer::Timer;
 use crate::serve::tunnel;
+use crate::serve::unsent::Tail;
 use crate::serve::upstream::Upstream;
-use crate::serve::worker::{Presence, Worker};
+use crate::serve::worker::Worker;
 use crate::wire::{
     Framing, HeadError, RequestHead, RequestWriter, ResponseHead, check_beginning, head_end,
     leading_blank,
@@ -35,16 +37,16 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::AsyncWrite;
 
-/// How long a client that was refused may go on sending what is thrown away.
+/// How long a refused client may continue to send data, which is discarded.
 const LINGER: Duration = Duration::from_secs(5);
 
-/// How much of it is read, so that the answer is not lost with the connection.
+/// How much of that data is read, so that closing the connection does not lose the response.
 const LINGER_BYTES_MAX: usize = 256 << 20;
 
-/// What every connection of HTTP/2 begins with (RFC 9113 3.4).
+/// The preface of every HTTP/2 connection (RFC 9113 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// A client's connection.
+/// A client connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
     worker: Rc<Worker>,
@@ -54,15 +56,15 @@ pub(crate) struct Connection {
     head: RequestHead,
     response: ResponseHead,
     sent: Outgoing,
-    presence: Rc<Presence>,
+    presence: Arc<Presence>,
 }
 
-/// What comes next on a connection.
+/// What follows on a connection.
 #[derive(Debug)]
 enum Next {
     /// A head of so many bytes.
     Head(usize),
-    /// Another protocol's beginning.
+    /// The HTTP/2 preface.
     Http2,
     /// Nothing: the connection ends.
     End,
@@ -73,9 +75,9 @@ enum Next {
 enum After {
     /// It waits for the next request.
     Next,
-    /// It is closed in order: the client can read all that was sent.
+    /// It is closed in order: the client can read everything that was sent.
     Close,
-    /// It is cut off, so that the client notices that something is missing.
+    /// It is cut off, so that the client notices that data is missing.
     Cut,
 }
 
@@ -85,17 +87,17 @@ struct Begun {
     record: Record,
     asked: Asked,
     spoken: Spoken,
-    /// How it is answered if it gets no response of a server.
+    /// The form of the response if it does not come from a server.
     form: ReplyForm,
     submitted: Result<Submitted, Box<Stop>>,
 }
 
-/// How a response of our own is written.
+/// The form of a response that the daemon makes itself.
 #[derive(Clone, Copy, Debug, Default)]
 struct ReplyForm {
     is_json: bool,
     is_head: bool,
-    /// Whether the connection is kept behind it.
+    /// Whether the connection stays open after it.
     keeps: bool,
 }
 
@@ -106,7 +108,7 @@ impl Connection {
         peer: Rc<Peer>,
         stream: Stream,
         buf: Buffer,
-        presence: Rc<Presence>,
+        presence: Arc<Presence>,
     ) -> Self {
         let timer = Timer::new(frontend.timeouts.header);
         let client = ClientHalf { stream, buf, out: Outgoing::default(), timer };
@@ -114,14 +116,12 @@ impl Connection {
         Self { worker, frontend, peer, client, head, response, sent, presence }
     }
 
-    /// Serves it until it ends, or begins to speak HTTP/2: then it is handed back with what was read already.
+    /// Serves the connection until it ends or switches to HTTP/2. In that case it is returned with the bytes that
+    /// were already read.
     pub async fn run(mut self) -> Option<(Stream, Buffer)> {
         let mut is_first = true;
         loop {
-            let next = self.next(is_first).await;
-            // From here on it may not end for another connection.
-            self.presence.set_idle(false);
-            let next = match next {
+            let next = match self.next(is_first).await {
                 Ok(next) => next,
                 Err(reply) => {
                     self.refuse_head(*reply).await;
@@ -155,14 +155,19 @@ impl Connection {
         let wait =
             if is_first { self.frontend.timeouts.header } else { self.frontend.timeouts.idle };
         self.client.timer.set(wait);
-        poll_fn(|cx| {
-            // Its place may be another connection's already. So it ends, even if a request has arrived since.
-            if self.presence.is_displaced() {
-                return Poll::Ready(Ok(Next::End));
+        let mut tail = Tail::default();
+        let next = poll_fn(|cx| {
+            // Its place may be another connection's already. So it ends, even if a request has arrived since, unless a
+            // response is still being sent. From here on it may not end for another, until nothing has come.
+            if !self.presence.begin() {
+                let (body, stream) = (self.frontend.timeouts.body, &mut self.client.stream);
+                if !tail.stays(&self.presence, stream, body, cx) {
+                    return Poll::Ready(Ok(Next::End));
+                }
             }
             loop {
                 if scanned == 0 && !has_passed_blank {
-                    // RFC 9112 2.2: an empty line before a request is passed over, one only.
+                    // RFC 9112 2.2: one empty line before a request is skipped.
                     let blank = leading_blank(self.client.buf.bytes());
                     has_passed_blank = blank > 0;
                     self.client.buf.consume(blank);
@@ -182,37 +187,44 @@ impl Connection {
                     self.client.timer.set(self.frontend.timeouts.header);
                 }
                 match self.client.buf.poll_fill(&mut self.client.stream, cx) {
-                    // A client that leaves within a head gets no answer.
+                    // A client that disconnects within a head gets no response.
                     Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(Ok(Next::End)),
                     Poll::Ready(Ok(_)) => {}
-                    Poll::Pending => return self.poll_idle(&mut is_ending, cx),
+                    Poll::Pending => return self.poll_idle(&mut is_ending, &mut tail, cx),
                 }
             }
-        })
-        .await
+        });
+        let next = next.await;
+        tail.forget(&self.client.stream);
+        next
     }
 
-    /// Nothing has come: decides whether the connection ends. `is_ending` is set once the daemon is known to end.
+    /// Nothing has arrived: decides whether the connection ends. `is_ending` is set once the daemon is known to end.
     fn poll_idle(
         &mut self,
         is_ending: &mut bool,
+        tail: &mut Tail,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Next, Box<Reply>>> {
         let is_empty = self.client.buf.is_empty();
-        self.presence.set_idle(is_empty);
         if is_empty {
             self.client.buf.release();
             self.client.out.release();
             self.sent.release();
             self.presence.wait(cx);
-            // Once: set again at each wake of its own, the timer would never come to its end.
+            // Only once: if it were set on each wake, the timer would never expire.
             if self.worker.is_draining() && !*is_ending {
                 *is_ending = true;
                 self.client.timer.set(self.worker.drain_grace());
             }
         }
         match self.client.timer.poll(cx) {
-            Poll::Pending => Poll::Pending,
+            Poll::Pending => {
+                if is_empty && tail.poll_idle(&mut self.client.stream, cx).is_ready() {
+                    self.presence.set_idle();
+                }
+                Poll::Pending
+            }
             Poll::Ready(()) if is_empty => Poll::Ready(Ok(Next::End)),
             Poll::Ready(()) => Poll::Ready(Err(Box::new(Reply::slow_head()))),
         }
@@ -262,8 +274,8 @@ impl Connection {
         }
     }
 
-    /// Reads the head of `len` bytes, writes it for the server, and has the request begin its walk. What this needs is no
-    /// part of a future: a request may wait for long after it.
+    /// Reads the head of `len` bytes, writes it for the server, and submits the request. This is not part of a
+    /// future, so its memory is free while the request waits.
     fn begin(&mut self, len: usize) -> Result<Begun, HeadError> {
         let frontend = self.worker.frontend(&self.peer.place);
         let is_open = frontend.is_some();
@@ -303,7 +315,7 @@ impl Connection {
         Ok(Begun { record, asked, spoken, form, submitted })
     }
 
-    /// Ends a request that has no whole response.
+    /// Ends a request that got no complete response.
     async fn lost(
         &mut self,
         lost: Lost,
@@ -330,7 +342,7 @@ impl Connection {
                 After::Cut
             }
             (Stop::Reply(reply), None) => {
-                // The slot does not wait for a slow client to read why it got nothing.
+                // The slot is released before a slow client has read the response.
                 record.settle(&self.worker, &permit);
                 orphan::settle(&self.worker, permit, orphan);
                 let after;
@@ -341,10 +353,10 @@ impl Connection {
         }
     }
 
-    /// What the exchange has to know of the request.
+    /// What the exchange must know about the request.
     fn asked(&self, bytes: &[u8]) -> Asked {
         let (head, frontend) = (&self.head, &self.frontend);
-        // With a body it would not be known where the other protocol begins.
+        // With a body, the start of the other protocol would be unknown.
         let upgrade = head.upgrade.filter(|_| head.framing == Framing::None);
         let upgrades = upgrade.is_some_and(|protocol| {
             let protocol = protocol.of_bytes(bytes);
@@ -361,7 +373,7 @@ impl Connection {
         }
     }
 
-    /// Sends the request and passes the response on.
+    /// Sends the request and forwards the response.
     async fn exchange(
         &mut self,
         permit: &mut Permit,
@@ -398,7 +410,7 @@ impl Connection {
         }
     }
 
-    /// What becomes of the connection, and of the server if that is still at work.
+    /// Decides what becomes of the connection, and of the server if it is still working.
     async fn ended(&mut self, end: End, mut upstream: Upstream) -> (After, Option<Orphan>) {
         self.frontend.tally.respond(self.response.status);
         match end {
@@ -418,7 +430,7 @@ impl Connection {
         }
     }
 
-    /// Answers a request whose head cannot be read, and ends the connection (H1).
+    /// Answers a request whose head cannot be parsed, and closes the connection (H1).
     async fn refuse_head(&mut self, reply: Reply) {
         self.frontend.tally.requests.fetch_add(1, Ordering::Relaxed);
         let mut record = Record::without_head(&self.frontend, &self.peer);
@@ -426,8 +438,8 @@ impl Connection {
         record.end_reply(&self.worker, &reply);
     }
 
-    /// Sends a response of our own, behind what is still to be written. What becomes of the connection, and how many
-    /// bytes of the body were written.
+    /// Sends a response of the daemon after what is still to be written. Returns what becomes of the connection, and
+    /// how many bytes of the body were written.
     async fn reply(&mut self, reply: &Reply, form: ReplyForm) -> (After, u64) {
         let ReplyForm { is_json, is_head, keeps } = form;
         let keeps = keeps && !self.worker.is_draining();
@@ -455,7 +467,7 @@ impl Connection {
         (after, sent)
     }
 
-    /// Ends our side of TLS without waiting for the client.
+    /// Closes the TLS session without waiting for the client.
     async fn say_goodbye(&mut self) {
         poll_fn(|cx| {
             let _ = std::pin::Pin::new(&mut self.client.stream).poll_shutdown(cx);
@@ -464,8 +476,8 @@ impl Connection {
         .await;
     }
 
-    /// Ends our side, and reads for a while what the client still sends: closing over unread bytes would
-    /// take the answer away from it.
+    /// Shuts down the sending side, and for a while reads what the client still sends. Closing a socket with unread
+    /// bytes would discard the response.
     async fn linger(&mut self) {
         let client = &mut self.client;
         let mut left = LINGER_BYTES_MAX;

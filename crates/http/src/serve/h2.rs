@@ -1,8 +1,7 @@
-//! A client's connection that speaks HTTP/2: many requests at once, each a task of its own.
+//! A client connection that speaks HTTP/2: many requests at once, each in its own task.
 //!
-//! The framing, its flow control and its limits are those of the `h2` crate. The head of each request is
-//! written as one of HTTP/1.1 and read back by the same strict reader, so that both protocols mean the
-//! same to rules and servers.
+//! Framing, flow control and their limits come from the `h2` crate. The head of each request is written as an
+//! HTTP/1.1 head and parsed by the same strict parser, so that both protocols mean the same to rules and servers.
 
 mod ahead;
 mod body;
@@ -19,15 +18,18 @@ mod watched;
 use crate::serve::attributes::Peer;
 use crate::serve::buffer::{Buffer, Prefixed};
 use crate::serve::clients::Account;
+use crate::serve::presence::Presence;
 use crate::serve::stream::Stream;
 use crate::serve::table::LiveFrontend;
 use crate::serve::task;
 use crate::serve::timer::Timer;
-use crate::serve::worker::{Presence, Worker};
+use crate::serve::unsent::Tail;
+use crate::serve::worker::Worker;
 use bytes::Bytes;
 use h2::server::{Builder, Connection, SendResponse};
 use h2::{Reason, RecvStream};
 use http::Request;
+pub(crate) use leave::linger;
 use sent::Outlet;
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -38,30 +40,29 @@ use std::time::Duration;
 use tokio::time::Instant;
 use watched::{Since, Watched};
 
-/// Requests of one connection at a time.
+/// Concurrent requests of one connection.
 const STREAMS_MAX: u32 = 100;
 
-/// What one stream may send before it is read.
+/// Bytes that one stream may send before it is read.
 const STREAM_WINDOW: u32 = 64 << 10;
 
-/// What all streams of a connection may send. Streams that wait for their turn are not read: they must leave room for
-/// the others.
+/// Bytes that all streams of a connection may send. Streams of waiting requests are not read, so they must leave room
+/// for the others.
 const CONNECTION_WINDOW: u32 = STREAMS_MAX * STREAM_WINDOW;
 
-/// What `h2` keeps of a response that its client does not read. It is given no more than that (`sent`).
+/// Bytes of a response that `h2` keeps while its client does not read. It is given no more than that (`sent`).
 const SEND_BUFFER: usize = 128 << 10;
 
-/// So many more requests of a connection may be given up before their response begins than are answered: a client that
-/// only resets its requests makes work for nothing.
+/// How many more requests of a connection may be cancelled before their response begins than are answered. A client
+/// that only resets its requests causes useless work.
 const GIVEN_UP_MAX: u32 = 100;
 
-/// Heads and trailers of all requests of a connection together: a client can name long fields by a byte.
+/// Heads and trailers of all requests of a connection together. With HPACK a single byte can name a long field.
 const HEADS_BYTES_MAX: usize = 1 << 20;
 
 const HEADS_TOO_LONG: &str = "the heads of the requests of this connection take too much memory";
 
-/// How long a client on whose connection nothing happens may take to agree that it ends: a request may be
-/// on its way.
+/// How long a client with an idle connection may take to confirm the shutdown; a request may be on its way.
 const GOODBYE: Duration = Duration::from_secs(1);
 
 /// What all tasks of a connection share.
@@ -71,25 +72,25 @@ struct Shared {
     is_tls: bool,
     /// Requests that are being served.
     active: Cell<usize>,
-    /// Requests that were given up before their response began, beyond those that were answered.
+    /// Requests that were cancelled before their response began, minus requests that were answered.
     given_up: Cell<u32>,
     /// Whether the task of a request panicked: then the connection ends.
     is_faulty: Cell<bool>,
-    /// Whether no frontend listens any more where it came in: then the connection ends.
+    /// Whether no frontend listens any more at the address of the connection: then the connection ends.
     is_closing: Cell<bool>,
     /// Bytes of the heads and trailers of its requests.
     heads: Cell<usize>,
-    /// What its client has.
+    /// The account of its client.
     account: Arc<Account>,
-    presence: Rc<Presence>,
+    presence: Arc<Presence>,
     outlet: Rc<Outlet>,
 }
 
-/// The head of a request and its trailers, which count while they are kept.
+/// The memory of a request's head and trailers, counted while they are kept.
 struct KeptHead<'a>(&'a Cell<usize>, usize);
 
 impl KeptHead<'_> {
-    /// Counts more of it. Returns whether there is room beside the heads of the connection's other requests.
+    /// Counts more bytes. Returns whether there is room beside the heads of the connection's other requests.
     #[must_use]
     fn grow(&mut self, len: usize) -> bool {
         let heads = self.0.get() + len;
@@ -109,7 +110,7 @@ impl Drop for KeptHead<'_> {
 }
 
 impl Shared {
-    /// A request has ended.
+    /// Counts a request that has ended.
     fn count(&self, is_given_up: bool) {
         let count = self.given_up.get();
         self.given_up.set(if is_given_up { count + 1 } else { count.saturating_sub(1) });
@@ -118,7 +119,7 @@ impl Shared {
         }
     }
 
-    /// The task of a request panicked: what the others share with it may not be whole.
+    /// The task of a request panicked: the state that the other requests share with it may be inconsistent.
     fn end_by_fault(&self) {
         self.is_faulty.set(true);
         self.presence.wake();
@@ -129,31 +130,26 @@ impl Shared {
     }
 }
 
-/// Serves a connection until it ends.
+/// Serves a connection until it ends. If it ends for another one, its stream is returned, to `linger` after its place is
+/// given back.
 pub(crate) async fn run(
     worker: Rc<Worker>,
     mut frontend: Arc<LiveFrontend>,
     peer: Rc<Peer>,
     stream: Stream,
     buf: Buffer,
-    presence: Rc<Presence>,
-) {
+    presence: Arc<Presence>,
+) -> Option<Stream> {
     let is_tls = stream.is_tls();
-    let mut builder = Builder::new();
-    builder
-        .max_concurrent_streams(STREAMS_MAX)
-        .max_header_list_size(crate::limits::HEAD_BYTES_MAX as u32)
-        .initial_window_size(STREAM_WINDOW)
-        .initial_connection_window_size(CONNECTION_WINDOW)
-        .max_send_buffer_size(SEND_BUFFER);
     let (since, outlet) = (Since::default(), Outlet::new());
     let stream = Rc::new(RefCell::new(Prefixed::new(buf, stream)));
     let watched = Watched::new(Rc::clone(&stream), Rc::clone(&since), Rc::clone(&outlet));
     let begun = Instant::now();
-    let handshake = builder.handshake::<_, Bytes>(watched);
-    let Ok(Ok(mut connection)) = tokio::time::timeout(frontend.timeouts.header, handshake).await
-    else {
-        return;
+    let handshake = settings().handshake::<_, Bytes>(watched);
+    let handshake = tokio::time::timeout(frontend.timeouts.header, handshake);
+    // Over TLS the client may not have sent anything yet.
+    let Some(Ok(Ok(mut connection))) = worker.before_request(&presence, handshake).await else {
+        return None;
     };
     let account = worker.means.clients.account(peer.counted_as(&frontend.spec, None));
     let shared = Rc::new(Shared {
@@ -177,7 +173,7 @@ pub(crate) async fn run(
         first_by: Some(begun + header),
     };
     loop {
-        match next(&shared, &mut connection, &mut watch, &frontend).await {
+        match next(&shared, &mut connection, &stream, &mut watch, &frontend).await {
             Next::Request(accepted) => {
                 let (request, respond) = *accepted;
                 watch.first_by = None;
@@ -191,16 +187,31 @@ pub(crate) async fn run(
                 task::spawn_or(served, move |_| shared.end_by_fault());
             }
             Next::Leave => {
-                // Its client may still read what was sent.
-                shared.presence.set_idle(false);
-                return leave::run(connection, &stream, frontend.timeouts.body).await;
+                // Its client may still read what was sent: it is not idle.
+                leave::run(connection, &stream, frontend.timeouts.body).await;
+                return None;
             }
-            Next::Cut => return,
+            Next::Displaced => {
+                drop(connection);
+                return Rc::into_inner(stream).map(|stream| stream.into_inner().inner);
+            }
+            Next::Cut => return None,
         }
     }
 }
 
-/// That a request is being served.
+fn settings() -> Builder {
+    let mut builder = Builder::new();
+    builder
+        .max_concurrent_streams(STREAMS_MAX)
+        .max_header_list_size(crate::limits::HEAD_BYTES_MAX as u32)
+        .initial_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_send_buffer_size(SEND_BUFFER);
+    builder
+}
+
+/// Counts a request as being served.
 struct Active(Rc<Shared>);
 
 impl Active {
@@ -217,45 +228,49 @@ impl Drop for Active {
     }
 }
 
-/// What a connection is waited for with.
+/// The timers of a connection.
 struct Watch {
     timer: Timer,
-    /// For the rest of a header block.
+    /// The time left for the rest of a header block.
     block_timer: Timer,
-    /// Since when one is under way.
+    /// When the current header block began.
     since: Since,
-    /// When the first request must be there, until it is.
+    /// The deadline of the first request, until it arrives.
     first_by: Option<Instant>,
 }
 
 type Wire = Connection<Watched<Prefixed<Stream>>, Bytes>;
 
-/// What comes next on a connection.
+/// What follows on a connection.
 enum Next {
     Request(Box<(Request<RecvStream>, SendResponse<Bytes>)>),
     /// Nothing: it has ended.
     Leave,
+    /// Nothing: it ends for another connection.
+    Displaced,
     /// Nothing, and its client gets no more time.
     Cut,
 }
 
-/// The next request. A connection that is idle, whose worker drains or whose frontend is gone is shut down. A connection
-/// whose client gives up too many requests or does not finish a head in time (D2) is cut off.
+/// Waits for the next request. A connection is shut down when it is idle, its worker drains or its frontend is gone.
+/// A connection is closed at once when its client cancels too many requests or does not finish a head in time (D2).
 async fn next(
     shared: &Shared,
     connection: &mut Wire,
+    stream: &RefCell<Prefixed<Stream>>,
     watch: &mut Watch,
     frontend: &LiveFrontend,
 ) -> Next {
-    let (mut is_ending, mut was_active) = (false, true);
+    let (mut is_ending, mut was_active, mut tail) = (false, true, Tail::default());
     let Watch { timer, block_timer, since, first_by } = watch;
-    poll_fn(|cx| {
+    let next = poll_fn(|cx| {
         shared.presence.wait(cx);
-        let is_active = shared.active.get() > 0;
-        shared.presence.set_idle(!is_active);
-        if shared.presence.is_displaced() && !is_active {
-            return cut(connection, Reason::NO_ERROR, cx);
+        // From here on it may not end for another connection, until it has no request and none has come.
+        if !shared.presence.begin() && !stays(shared, &mut tail, stream, frontend, cx) {
+            let ended = cut(connection, Reason::NO_ERROR, cx);
+            return if tail.is_stuck() { ended } else { Poll::Ready(Next::Displaced) };
         }
+        let is_active = shared.active.get() > 0;
         if shared.is_abused() {
             return cut(connection, Reason::ENHANCE_YOUR_CALM, cx);
         }
@@ -265,7 +280,7 @@ async fn next(
         if (shared.worker.is_draining() || shared.is_closing.get()) && !is_ending {
             is_ending = true;
             connection.graceful_shutdown();
-            // A client that has nothing here may take its time with the goodbye, but not ours.
+            // A client without requests may be slow to confirm the shutdown; it gets only the drain grace.
             timer.set(shared.worker.drain_grace());
         }
         if let Poll::Ready(next) = poll_accept(connection, cx) {
@@ -277,7 +292,7 @@ async fn next(
                 return cut(connection, Reason::ENHANCE_YOUR_CALM, cx);
             }
         }
-        // As long as requests are served, their own timers count; this one begins behind the last.
+        // While requests are served, their own timers apply; this one starts after the last request.
         if is_active || (was_active && !is_ending) {
             match first_by {
                 Some(first_by) => timer.set_at(*first_by),
@@ -300,9 +315,26 @@ async fn next(
                 return Poll::Ready(next);
             }
         }
+        if !is_active && tail.poll_idle(&mut stream.borrow_mut().inner, cx).is_ready() {
+            shared.presence.set_idle();
+        }
         Poll::Pending
-    })
-    .await
+    });
+    let next = next.await;
+    tail.forget(&stream.borrow().inner);
+    next
+}
+
+/// Whether a connection does not end for another, because a response is still being sent.
+fn stays(
+    shared: &Shared,
+    tail: &mut Tail,
+    stream: &RefCell<Prefixed<Stream>>,
+    frontend: &LiveFrontend,
+    cx: &mut Context<'_>,
+) -> bool {
+    let stream = &mut stream.borrow_mut().inner;
+    tail.stays(&shared.presence, stream, frontend.timeouts.body, cx)
 }
 
 fn poll_accept(connection: &mut Wire, cx: &mut Context<'_>) -> Poll<Next> {
@@ -313,7 +345,7 @@ fn poll_accept(connection: &mut Wire, cx: &mut Context<'_>) -> Poll<Next> {
     })
 }
 
-/// Ends a connection at once, with a word if the client takes it.
+/// Ends a connection at once, and sends the reason if the client can take it.
 fn cut(connection: &mut Wire, why: Reason, cx: &mut Context<'_>) -> Poll<Next> {
     connection.abrupt_shutdown(why);
     let _ = connection.poll_accept(cx);

@@ -1,5 +1,5 @@
-//! Which servers are up. Servers with a health check are checked from time to time; of the others, failed connections say
-//! that they are down.
+//! Decides which servers are up. Servers with a health check are checked periodically. The others are down when
+//! connections to them fail.
 
 use crate::serve::table::{LiveServer, Table, duration};
 use crate::serve::upstream::open;
@@ -15,33 +15,33 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
-/// So many failed connections in a row take a server down, with a health check and without.
+/// Failed connections in a row that take a server down, with and without a health check.
 pub(crate) const FAILURES_MAX: u32 = 3;
 
-/// How often a server without a health check is tried while it is down.
+/// How often a server that is down and has no health check is tried.
 const RETRY: Span = Span::from_secs(1);
 
-/// Longest beginning of an answer that is looked at.
+/// Bytes of a response that a health check reads.
 const ANSWER_BYTES_MAX: u64 = 1 << 10;
 
-/// How workers report servers that cannot be connected to, and what they share about all servers.
+/// How workers report servers that they cannot connect to, and the state that they share about all servers.
 #[derive(Clone, Debug)]
 pub(crate) struct Watchers {
     reports: mpsc::UnboundedSender<Arc<LiveServer>>,
     vitals: Arc<VitalsOfAll>,
 }
 
-/// What a failed connection says about its server.
+/// What a failed connection shows about its server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Failed {
     /// How many connections failed in a row.
     pub in_a_row: u32,
-    /// Whether more requests may be sent there: the server is up, and still at that address.
+    /// Whether more requests may be sent there: the server is up, and its address has not changed.
     pub is_used: bool,
 }
 
 impl Watchers {
-    /// The sending end, and the receiving end of the reports.
+    /// The watchers, and the receiver of their reports.
     pub fn new() -> (Self, mpsc::UnboundedReceiver<Arc<LiveServer>>) {
         let (reports, receiver) = mpsc::unbounded_channel();
         (Self { reports, vitals: Arc::default() }, receiver)
@@ -52,7 +52,7 @@ impl Watchers {
         &self.vitals
     }
 
-    /// A server could not be connected to. After the last of too many failures it is down at once: a request that
+    /// A server could not be connected to. After `FAILURES_MAX` failures it is down at once; otherwise a request that
     /// failed there would be sent there again.
     pub fn failed(&self, control: &Control, server: &Arc<LiveServer>) -> Failed {
         let snapshot = control.snapshot();
@@ -63,10 +63,10 @@ impl Watchers {
         }
         let in_a_row = server.vitals.fail();
         if in_a_row >= FAILURES_MAX && !server.is_up() {
-            // An edit moved the server away and back: the engine takes it for a new one.
+            // An edit moved the server away and back, so the engine treats it as a new one.
             repeat(control, server);
         } else if in_a_row >= FAILURES_MAX && server.vitals.reports() {
-            // Reported once until the report is handled, so that reports do not pile up.
+            // Only one report is pending at a time, so that reports do not pile up.
             set_up(control, server, false);
             let _ = self.reports.send(Arc::clone(server));
         }
@@ -74,7 +74,7 @@ impl Watchers {
     }
 }
 
-/// Looks after all servers.
+/// Watches all servers.
 pub(crate) struct Ward {
     control: Arc<Control>,
     tasks: BTreeMap<ServerId, (Arc<LiveServer>, JoinHandle<()>)>,
@@ -93,7 +93,7 @@ impl Ward {
         Self { control, tasks: BTreeMap::new(), servers: BTreeMap::new() }
     }
 
-    /// Looks after the servers of this table from now on.
+    /// Watches the servers of this table from now on.
     pub fn configure(&mut self, table: &Table) {
         let old = std::mem::replace(&mut self.servers, table.servers.clone());
         self.tasks.retain(|id, (server, task)| {
@@ -107,12 +107,13 @@ impl Ward {
             if self.tasks.contains_key(id) {
                 continue;
             }
-            // Failures under other settings say nothing about these. Those under the same ones count on, and so do
-            // those of a new server, which requests may have been sent to before it came here.
+            // Failures under other settings say nothing about the new ones. Failures under the same settings continue
+            // to count, and so do failures of a new server, because requests may have been sent to it before it
+            // appeared here.
             if old.get(id).is_some_and(|old| !Arc::ptr_eq(old, server)) {
                 server.vitals.forget_failures();
             }
-            // A check that has just ended may have set something else in the engine.
+            // A check that has just ended may have changed the engine.
             let is_up = repeat(&self.control, server);
             match server.health.clone() {
                 Some(health) => self.watch(server, health, false),
@@ -122,13 +123,13 @@ impl Ward {
         }
     }
 
-    /// A server cannot be connected to: it is down until it can, or until its health check succeeds.
+    /// A server cannot be connected to: it is down until a connection or its health check succeeds.
     pub fn failed(&mut self, server: &Arc<LiveServer>) {
         let Some(current) = self.servers.get(&server.id).cloned() else {
             return server.vitals.forget_failures();
         };
-        // An edit may have changed where it is, or how it is looked after, meanwhile: then this says nothing
-        // about it, but it may have been taken down for it.
+        // An edit may have changed the address or the health check meanwhile. Then the failure says nothing about the
+        // server, which may still have been set down because of it.
         if current.is_reached_as(server) && current.is_up() {
             set_up(&self.control, &current, false);
         }
@@ -153,7 +154,7 @@ impl Ward {
     }
 }
 
-/// Asks a server again and again; with `once`, until it is up.
+/// Checks a server periodically; with `once`, until it is up.
 async fn watch(control: Arc<Control>, server: Arc<LiveServer>, health: Health, once: bool) {
     let mut ticks = interval(duration(health.interval));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -163,7 +164,7 @@ async fn watch(control: Arc<Control>, server: Arc<LiveServer>, health: Health, o
         let answered = timeout(duration(health.timeout), ask(&server, &health)).await;
         let answer = answered.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
         let is_up = server.is_up();
-        // Requests that cannot connect take it down, too: answers count from then on.
+        // Failed requests also take the server down: check results count from then on.
         if std::mem::replace(&mut was_up, is_up) != is_up {
             same = 0;
         }
@@ -183,14 +184,14 @@ async fn watch(control: Arc<Control>, server: Arc<LiveServer>, health: Health, o
     }
 }
 
-/// Sets again in the engine whether a server is up, if it is still at that address. Returns whether it is up.
+/// Sets again in the engine whether a server is up, if its address has not changed. Returns whether it is up.
 fn repeat(control: &Control, server: &LiveServer) -> bool {
     server.vitals.repeat(|is_up| {
         control.set_up(server.id, &server.address, is_up);
     })
 }
 
-/// A server is up or down from now on, if it is still at that address.
+/// Sets a server up or down, if its address has not changed.
 fn set_up(control: &Control, server: &LiveServer, is_up: bool) {
     let tell = |is_up: bool| control.set_up(server.id, &server.address, is_up);
     if !server.vitals.set_up(is_up, tell) {
@@ -202,9 +203,9 @@ fn set_up(control: &Control, server: &LiveServer, is_up: bool) {
     }
 }
 
-/// Asks a server once.
+/// Checks a server once.
 async fn ask(server: &LiveServer, health: &Health) -> io::Result<()> {
-    // It asks by itself, however many requests wait in line.
+    // A health check has its own backlog lock, so it does not queue behind requests.
     let backlog = tokio::sync::Mutex::default();
     let opened = open(server, &backlog, duration(health.timeout)).await;
     let mut stream = opened.map_err(|error| io::Error::other(error.to_string()))?;

@@ -1,4 +1,4 @@
-//! Sockets that listen: one for each worker at each address, so that no worker waits for another.
+//! Listening sockets: one for each worker at each address, so that no worker waits for another.
 
 use paceline_routing::Address;
 use rustix::net::sockopt::{set_ipv6_v6only, set_socket_reuseaddr, set_socket_reuseport};
@@ -9,28 +9,28 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::net::UnixListener;
 
-/// Connections that may wait to be accepted; the system may allow fewer.
+/// Connections that may wait to be accepted. The system may allow fewer.
 pub(crate) const BACKLOG: i32 = 4_096;
 
-/// An address that is listened at, for as long as it is. A connection belongs to the place where it came in, not to
-/// the name of the frontend that listened there: an edit may give that name to another frontend.
+/// An address, for as long as the door listens there. A connection belongs to the place where it was accepted, not to
+/// the name of the frontend that listened there, because an edit may give that name to another frontend.
 #[derive(Debug)]
 pub(crate) struct ListenPoint {
-    /// Never used again for another one.
+    /// The number of the place; never reused.
     pub number: u64,
-    /// As it was written.
+    /// The address as configured.
     pub address: Address,
 }
 
-/// A socket that listens, not yet with a runtime.
+/// A listening socket that no runtime has registered yet.
 #[derive(Debug)]
 pub(crate) enum Listening {
     Tcp(TcpListener),
     Unix(UnixListener),
 }
 
-/// Binds `count` sockets that share an address. Also returns the address, with the port if that was left
-/// to the system. `is_ours` says that a listener of our own uses the same port.
+/// Binds `count` sockets that share an address. Also returns the bound address, with the port that the system chose
+/// for port 0. `is_ours` means that a listener of this door uses the same port.
 pub(crate) fn open(
     address: &Address,
     count: usize,
@@ -57,9 +57,9 @@ fn open_tcp(
     count: usize,
     is_ours: bool,
 ) -> io::Result<(Address, Vec<Listening>)> {
-    // Sockets that share a port take no note of those of another program that shares it, too: half of
-    // the clients would be served by that. So it is tried whether the port is free for one alone, which
-    // it cannot be where an own listener overlaps.
+    // Sockets that share a port do not detect sockets of another program that also shares it: that program would
+    // serve half of the clients. So the port is first bound exclusively, as a test. This cannot work if a listener of
+    // this door overlaps.
     if !is_ours {
         drop(bound(wanted, false)?);
     }
@@ -82,7 +82,7 @@ fn bound(address: SocketAddr, is_shared: bool) -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(family, SocketType::STREAM, flags, None)?;
     if address.is_ipv6() {
-        // Else it would be in the way of an IPv4 address with that port.
+        // Otherwise it would conflict with an IPv4 address on that port.
         set_ipv6_v6only(&socket, true)?;
     }
     set_socket_reuseaddr(&socket, true)?;
@@ -93,7 +93,7 @@ fn bound(address: SocketAddr, is_shared: bool) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// A socket file that no process listens at any more is taken over.
+/// Takes over a socket file that no process listens at any more.
 fn open_unix(path: &str) -> io::Result<UnixListener> {
     let listener = match UnixListener::bind(path) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
@@ -114,7 +114,7 @@ fn open_unix(path: &str) -> io::Result<UnixListener> {
 mod tests {
     use super::open_unix;
 
-    /// A socket that no process listens at is taken over; a file, or a socket in use, never is.
+    /// A socket without a listening process is taken over; a file, or a socket in use, never is.
     #[test]
     fn only_dead_sockets_are_taken_over() {
         let directory =

@@ -1,7 +1,7 @@
 //! The access log: one line for each request, with the time spent in each checkpoint.
 //!
-//! Each worker gathers its lines, and a thread of its own writes them, so that no request waits for
-//! a disk. If the disk is slower than the requests for long, lines are left out, and their number is logged.
+//! Each worker collects its lines, and a separate thread writes them, so that no request waits for a disk. If the
+//! disk is too slow for long, lines are dropped, and their number is logged.
 
 use crate::date;
 use crate::respond::{Reply, push_json};
@@ -24,20 +24,20 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
-/// The longest target, and the longest of other texts from clients, in a line.
+/// The longest target, and the longest other text from a client, in a line.
 const TARGET_BYTES_MAX: usize = 2 << 10;
 const FIELD_BYTES_MAX: usize = 1 << 10;
 
-/// Pieces of text on their way to the file.
+/// Pieces of text that wait to be written.
 const PIECES_MAX: usize = 64;
 
-/// A worker's lines are handed on when they are this long.
+/// A worker hands its lines on when they reach this length.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// Or after this long.
+/// Or after this time.
 const PIECE_WAIT: Duration = Duration::from_millis(100);
 
-/// The file, with a thread that writes it.
+/// The file, and the thread that writes it.
 #[derive(Clone, Debug)]
 pub(crate) struct Writer {
     sender: SyncSender<Piece>,
@@ -48,15 +48,15 @@ pub(crate) struct Writer {
 #[derive(Debug)]
 enum Piece {
     Lines(String),
-    /// Answered when all lines before it are written.
+    /// Answered when all lines before it were written.
     Flush(oneshot::Sender<()>),
 }
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// Lines that were left out.
+    /// Lines that were dropped.
     lost: AtomicU64,
-    /// Whether the file is to be opened again, because it was moved away.
+    /// Whether the file is to be opened again, because it was renamed.
     reopens: AtomicBool,
 }
 
@@ -76,11 +76,11 @@ impl Writer {
         self.shared.reopens.store(true, Ordering::Relaxed);
     }
 
-    /// Waits until all that was sent so far is written.
+    /// Waits until everything sent so far is written.
     pub async fn flush(&self) {
         let (sender, written) = oneshot::channel();
         if self.sender.try_send(Piece::Flush(sender)).is_ok() {
-            // It is dropped if the thread has ended.
+            // The sender is dropped if the thread has ended.
             let _ = written.await;
         }
     }
@@ -128,8 +128,8 @@ fn write(path: &Path, pieces: &Receiver<Piece>, shared: &Shared) {
     }
 }
 
-/// Writes lines. `is_torn` while the last one that was written has no end, as on a disk that is full: what
-/// comes next then begins a line of its own.
+/// Writes lines. `is_torn` is set while the last line is incomplete, as on a full disk. The next text then begins on
+/// a line of its own.
 fn put(out: &mut impl Write, lines: &[u8], is_torn: &mut bool) -> std::io::Result<()> {
     if *is_torn {
         out.write_all(b"\n")?;
@@ -168,7 +168,7 @@ impl Log {
         Self { writer, lines: RefCell::default(), is_waiting: Cell::new(false) }
     }
 
-    /// Hands on what was gathered.
+    /// Hands on the collected lines.
     pub fn flush(&self) {
         let lines = std::mem::take(&mut *self.lines.borrow_mut());
         if !lines.is_empty() {
@@ -177,7 +177,7 @@ impl Log {
     }
 }
 
-/// The gathered lines while one is written: if that panics, nothing of it stays.
+/// The collected lines while one is being written. If that panics, the partial line is removed.
 struct Whole<'a> {
     lines: RefMut<'a, String>,
     len: usize,
@@ -189,7 +189,7 @@ impl<'a> Whole<'a> {
         Self { lines, len }
     }
 
-    /// The line is whole.
+    /// The line is complete.
     fn keep(mut self) {
         self.len = self.lines.len();
     }
@@ -219,13 +219,13 @@ fn add(worker: &Worker, write: impl FnOnce(&mut String)) {
     }
 }
 
-/// What is known of a request for its line.
+/// What is known of a request for its log line.
 #[derive(Debug)]
 pub(crate) struct Record {
     line: Option<Box<Line>>,
-    /// Of the permit that it had.
+    /// Values from the permit, if there was one.
     settled: Settled,
-    /// What the values are read from if it has no permit.
+    /// The attributes that the logged values are read from if there is no permit.
     attributes: Option<Box<Attributes>>,
     /// Bytes of the two bodies.
     pub bytes: (u64, u64),
@@ -247,7 +247,7 @@ struct Line {
     referer: String,
 }
 
-/// What a line says of a permit.
+/// What a log line reports about a permit.
 #[derive(Debug, Default)]
 struct Settled {
     server: Box<str>,
@@ -263,16 +263,16 @@ impl Settled {
     }
 }
 
-/// How a request ended, for its line.
+/// How a request ended, for its log line.
 struct Ended<'a> {
     status: u16,
     error: Option<&'static str>,
-    /// What was answered in place of a server's response.
+    /// The response of the daemon, if the server sent none.
     reply: Option<&'a Reply>,
 }
 
 impl Record {
-    /// Of a request whose head was read.
+    /// Begins the record of a request whose head was read.
     pub fn begin(frontend: &LiveFrontend, peer: &Peer, head: &RequestHead, bytes: &[u8]) -> Self {
         let protocol = if head.is_11 { "HTTP/1.1" } else { "HTTP/1.0" };
         let mut record = Self::without_head(frontend, peer);
@@ -295,7 +295,7 @@ impl Record {
         record
     }
 
-    /// Of a request whose head cannot be parsed.
+    /// Begins the record of a request whose head cannot be parsed.
     pub fn without_head(frontend: &LiveFrontend, peer: &Peer) -> Self {
         let line = frontend.spec.access_log.map(|format| {
             Box::new(Line {
@@ -316,7 +316,7 @@ impl Record {
         Self { line, settled: Settled::default(), attributes: None, bytes: (0, 0) }
     }
 
-    /// Keeps what the values of its frontend are read from if it is refused.
+    /// Keeps the attributes that the frontend logs, in case the request is refused.
     pub fn keep(&mut self, frontend: &LiveFrontend, asking: &mut Asking) {
         if self.line.is_some() && !frontend.spec.log_values.is_empty() {
             let attributes = asking.request.attributes.clone();
@@ -325,28 +325,28 @@ impl Record {
         }
     }
 
-    /// It came over HTTP/2.
+    /// The request arrived over HTTP/2.
     pub fn is_http2(&mut self) {
         if let Some(line) = &mut self.line {
             line.protocol = "HTTP/2";
         }
     }
 
-    /// It got its permit.
+    /// The request got its permit.
     pub fn admitted(&mut self) {
         if let Some(line) = &mut self.line {
             line.admitted = Some(Instant::now());
         }
     }
 
-    /// Its permit is given back before it ends.
+    /// The permit is released before the request ends.
     pub fn settle(&mut self, worker: &Worker, permit: &Permit) {
         if self.line.is_some() {
             self.settled = Settled::of(worker, permit);
         }
     }
 
-    /// It has ended with the server's response, whole or, with a word for it, cut short.
+    /// The request ended with the server's response: complete, or cut short for the reason in `error`.
     pub fn end(
         mut self,
         worker: &Worker,
@@ -358,19 +358,19 @@ impl Record {
         self.write(worker, &Ended { status, error, reply: None });
     }
 
-    /// It has ended with an answer of our own.
+    /// The request ended with a response of the daemon.
     pub fn end_reply(self, worker: &Worker, reply: &Reply) {
         let (status, error) = (reply.status, Some(reply.word));
         self.write(worker, &Ended { status, error, reply: Some(reply) });
     }
 
-    /// Its client has left. `status` is that of the response that it was being sent; 499 is what others write where
-    /// there was none.
+    /// The client disconnected. `status` is the status of the response that was being sent. Without one it is 499, as
+    /// in other proxies.
     pub fn end_left(self, worker: &Worker, permit: Option<&Permit>, status: Option<u16>) {
         self.end(worker, permit, status.unwrap_or(499), Some("client_left"));
     }
 
-    /// It is a connection that was closed without an answer, for the reason that `reply` has.
+    /// A connection was closed without a response, for the reason in `reply`.
     pub fn end_unanswered(self, worker: &Worker, reply: &Reply) {
         let ended = Ended { status: 0, error: Some(reply.word), reply: Some(reply) };
         self.write(worker, &ended);
@@ -474,13 +474,13 @@ impl Line {
     }
 }
 
-/// A text, or what the common format has in place of none.
+/// The text, or the common format's mark for an empty one.
 fn or_dash(text: &str) -> &str {
     if text.is_empty() { "-" } else { text }
 }
 
-/// The text, or its beginning and a mark. Over HTTP/2 a byte can name a field of several thousand, and a log must not grow
-/// so much faster than what is sent.
+/// The text, or its beginning and a mark. Over HTTP/2 one byte can name a field of several thousand bytes, and the
+/// log must not grow that much faster than the traffic.
 fn cut(mut text: String, max: usize) -> String {
     if text.len() > max {
         text.truncate(text.floor_char_boundary(max));
@@ -489,7 +489,7 @@ fn cut(mut text: String, max: usize) -> String {
     text
 }
 
-/// Writes the time in each queue, and the values asked for, where there are any.
+/// Writes the time in each queue, and the configured values, if there are any.
 fn write_objects(out: &mut String, settled: &Settled, queues: &str, values: &str) {
     write_object(out, queues, &settled.slept, |out, span| {
         let _ = write!(out, "{}", Seconds(Duration::from_nanos(span.0)));
@@ -534,7 +534,7 @@ mod tests {
     use std::io::{Error, ErrorKind, Write};
     use std::time::Duration;
 
-    /// A disk with so much room, which takes a few bytes at a time.
+    /// A disk with `room` bytes left, which takes a few bytes at a time.
     struct Disk {
         bytes: Vec<u8>,
         room: usize,

@@ -1,4 +1,4 @@
-//! How a request ends without a whole response, in either protocol.
+//! How a request ends without a complete response, in either protocol.
 
 use crate::respond::Reply;
 use crate::serve::orphan::{Orphan, Unfinished};
@@ -6,52 +6,52 @@ use crate::serve::upstream::Upstream;
 use std::fmt;
 use std::io;
 
-/// Why a request does not go on.
+/// Why a request stops.
 #[derive(Debug)]
 pub(crate) enum Stop {
-    /// Its client has left: nothing is sent.
+    /// Its client has disconnected: nothing is sent.
     Left,
     /// This is its answer.
     Reply(Reply),
 }
 
-/// How an exchange went wrong.
+/// How an exchange failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The client left, or the connection to it broke.
+    /// The client disconnected, or its connection broke.
     ClientLeft,
-    /// The client sent no more of its body in time.
+    /// The client did not send more of its body in time.
     ClientSlow,
-    /// The client's body is wrong.
+    /// The client's body is malformed.
     Body(&'static str),
     /// The client's body is too long.
     BodyTooLong,
-    /// There is no room for what the client has sent of its body.
+    /// There is no room for the part of the body that the client has sent.
     NoRoom(&'static str),
-    /// The connection to the server broke before anything of its response came.
+    /// The connection to the server broke before any part of the response arrived.
     Broken(io::Error),
-    /// The same after something came: part of a head, or an answer before the last one.
+    /// The connection to the server broke after part of a head or an interim response arrived.
     BrokenOff(io::Error),
-    /// The response is wrong.
+    /// The response is malformed.
     Response(&'static str),
-    /// The server sent nothing more in time.
+    /// The server did not send more in time.
     ServerSlow,
 }
 
 impl Failure {
-    /// Whether the server may still be at work: it has neither closed its connection nor timed out.
+    /// Whether the server may still be working: it has neither closed its connection nor timed out.
     pub const fn leaves_work(&self) -> bool {
         match self {
             Self::ClientLeft | Self::ClientSlow => true,
             Self::Body(_) | Self::BodyTooLong | Self::NoRoom(_) => true,
-            // A server that sent something wrong goes on, for all that is known.
+            // As far as is known, a server that sent a malformed response continues to work.
             Self::Response(_) => true,
             Self::Broken(_) | Self::BrokenOff(_) | Self::ServerSlow => false,
         }
     }
 
-    /// Whether the request is sent again over a new connection: a server may close an idle connection just when it is
-    /// used again.
+    /// Whether the request is sent again over a new connection. A server may close an idle connection at the moment
+    /// it is reused.
     pub const fn is_of_idle(&self, upstream: &Upstream) -> bool {
         matches!(self, Self::Broken(_)) && upstream.is_reused
     }
@@ -70,25 +70,26 @@ impl fmt::Display for Failure {
     }
 }
 
-/// What is left behind by a request that has no whole response.
+/// What remains of a request that got no complete response.
 #[derive(Debug)]
 pub(crate) struct Lost {
     pub stop: Stop,
-    /// The status of the response that had begun, if any. It is cut short; a reply is only for the log then.
+    /// The status of the response that had begun, if any. That response is cut short; a reply is then only for the
+    /// log.
     pub status: Option<u16>,
-    /// The server, if it is still at work.
+    /// The server, if it is still working.
     pub orphan: Option<Orphan>,
 }
 
 impl Lost {
-    /// What a failure leaves behind. `unfinished` is what the server has still to send.
+    /// The remains after a failure. `unfinished` is what the server still has to send.
     pub fn new(
         failure: Failure,
         status: Option<u16>,
         upstream: Upstream,
         unfinished: Option<Unfinished>,
     ) -> Self {
-        // What it says of the server is for the log alone.
+        // Details about the server are for the log only.
         let server = &upstream.server.name;
         tracing::debug!(%server, %failure, "an exchange failed");
         let unfinished = unfinished.filter(|_| failure.leaves_work());
@@ -99,7 +100,7 @@ impl Lost {
 }
 
 impl From<Stop> for Lost {
-    /// Before a server was sent anything.
+    /// The remains before anything was sent to a server.
     fn from(stop: Stop) -> Self {
         Self { stop, status: None, orphan: None }
     }

@@ -1,10 +1,10 @@
-//! A request whose client has left while its server is at work on it.
+//! A request whose client has disconnected while its server still works on it.
 //!
-//! Our sending side is shut down, so that the server can notice. What it still sends is read and thrown away until its
-//! response is whole or it closes the connection. Until then the request keeps what it holds, so that clients cannot get
-//! past a limit by disconnecting. Three bounds keep an endless stream from holding its place for long: `timeouts.response`,
-//! `BYTES_MAX`, and `LATE`. A daemon that ends does not wait for such requests. There are no more of them than the
-//! limits that they hold allow, and than `Orphans` allows.
+//! The sending side is shut down, so that the server can notice. What it still sends is read and discarded until its
+//! response is complete or it closes the connection. Until then the request keeps its slot, claims and counts, so
+//! that clients cannot evade a limit by disconnecting. Three bounds keep an endless stream from holding them for
+//! long: `timeouts.response`, `BYTES_MAX`, and `LATE`. A daemon that ends does not wait for such requests. Their
+//! number is bounded by the limits that they hold, and by `Orphans`.
 
 use crate::limits::INTERIM_RESPONSES_MAX;
 use crate::serve::orphans::Entry;
@@ -22,19 +22,19 @@ use std::time::Duration;
 use tokio::io::AsyncWrite as _;
 use tokio::time::Instant;
 
-/// What is read and thrown away at most. A server that sends that much notices at once when its connection is closed:
-/// its next write fails.
+/// Maximum bytes that are read and discarded. A server that sends that much notices a closed connection at once: its
+/// next write fails.
 const BYTES_MAX: usize = 16 << 20;
 
-/// A server that still sends so long after our side was shut down does not look whether its client is there, and notices
-/// only when a write fails. So its connection is reset. Its place is kept for twice as long as it was silent before,
-/// by when it has most likely written again.
+/// A server that still sends this long after the shutdown does not check whether its client is there, and notices
+/// only when a write fails. So its connection is reset. Its slot is kept for twice its last silence, by when it has
+/// most likely written again.
 const LATE: Duration = Duration::from_secs(1);
 
-/// What a server that was sent something of a request has still to send.
+/// What a server still has to send after it was sent part of a request.
 #[derive(Debug)]
 pub(crate) enum Unfinished {
-    /// The whole response, whose head has so much time left.
+    /// The whole response. Its head must arrive within `wait`.
     Head {
         wait: Duration,
         /// Whether the request's method is HEAD: then the response has no body.
@@ -42,11 +42,11 @@ pub(crate) enum Unfinished {
     },
     /// The rest of the body.
     Body(Decoder),
-    /// Whatever comes until it closes the connection: another protocol, or a response that is wrong.
+    /// Everything until it closes the connection: another protocol, or a malformed response.
     Unknown,
 }
 
-/// That a server is cut off, which was silent for so long before it sent something last.
+/// The server's connection is to be reset. `silence` is how long the server was silent before it last sent something.
 struct Cut {
     silence: Duration,
 }
@@ -55,17 +55,17 @@ impl Cut {
     const NOW: Self = Self { silence: Duration::ZERO };
 }
 
-/// A server at work for a client that has left.
+/// A server that works for a client that has disconnected.
 #[derive(Debug)]
 pub(crate) struct Orphan {
     upstream: Upstream,
     unfinished: Unfinished,
     scanned: usize,
-    /// Answers before the last one so far.
+    /// Interim responses so far.
     interim: u32,
-    /// Since when what it sends is thrown away.
+    /// When discarding began.
     told: Instant,
-    /// When something last came of it.
+    /// When the server last sent something.
     heard: Instant,
     timer: Timer,
 }
@@ -85,7 +85,7 @@ impl Orphan {
         let mut displaced = pin!(entry.displaced());
         let cut = poll_fn(|cx| {
             let stream = Pin::new(&mut self.upstream.stream);
-            // A server that notices when clients leave gives up now; any other one goes on.
+            // A server that notices disconnected clients stops now; any other server continues.
             is_shut = is_shut || stream.poll_shutdown(cx).is_ready();
             match self.poll_end(&mut left, cx) {
                 Poll::Ready(cut) => Poll::Ready(cut),
@@ -100,7 +100,7 @@ impl Orphan {
             self.upstream.stream.reset_at_end();
             (silence * 2).min(self.timer.left())
         });
-        // First the connection: the request that gets the place finds it free at the server, too.
+        // The connection is dropped first, so that the request that gets the slot finds it free at the server, too.
         drop(self);
         if !rest.is_zero() {
             let _ = tokio::time::timeout(rest, entry.displaced()).await;
@@ -108,8 +108,8 @@ impl Orphan {
         drop(permit);
     }
 
-    /// Reads until the response is whole or the server has ended; until `left` more bytes have come or it goes on for
-    /// too long: then it is cut off.
+    /// Reads until the response is complete or the server closes the connection. The result is a cut if `left` more
+    /// bytes have arrived or the server continues for too long.
     fn poll_end(&mut self, left: &mut usize, cx: &mut Context<'_>) -> Poll<Option<Cut>> {
         let mut silence = None;
         while !self.is_whole() {
@@ -135,13 +135,13 @@ impl Orphan {
         Poll::Ready(None)
     }
 
-    /// Whether it has gone on with a body for too long.
+    /// Whether the server has continued with a body for too long.
     fn is_late(&self) -> bool {
         let is_head = matches!(self.unfinished, Unfinished::Head { .. });
         !is_head && self.heard.saturating_duration_since(self.told) >= LATE
     }
 
-    /// Takes what has come; whether the response ends with it.
+    /// Takes what has arrived. Returns whether the response is complete.
     fn is_whole(&mut self) -> bool {
         while let Unfinished::Head { is_head, .. } = self.unfinished {
             let bytes = self.upstream.buf.bytes();
@@ -165,7 +165,7 @@ impl Orphan {
         false
     }
 
-    /// Reads a head of so many bytes. The body of the last one has its own time.
+    /// Reads a head of so many bytes. The body after the final head has its own timeout.
     fn read_head(&mut self, end: usize, is_head: bool) {
         let mut head = ResponseHead::default();
         let is_read = head.read(&self.upstream.buf.bytes()[..end], is_head).is_ok();
@@ -186,7 +186,7 @@ fn response_wait(upstream: &Upstream) -> Duration {
     duration(upstream.server.timeouts.response)
 }
 
-/// A request has ended. It is settled at once if its server is done with it, or if it holds nothing that is limited; then
+/// Ends a request. It is settled at once if its server is done with it, or if it holds nothing that is limited. Then
 /// the connection to its server is dropped.
 pub(crate) fn settle(worker: &Worker, permit: Permit, orphan: Option<Orphan>) {
     match orphan {

@@ -1,9 +1,9 @@
-//! Names of servers to their addresses.
+//! Resolves the names of servers to addresses.
 //!
-//! The system looks names up in a call that blocks, for half a minute if its name servers do not answer.
-//! Here that delays only requests that need the same name. Lookups have a few threads of their own, a name is looked up
-//! once at a time for all requests that ask for it, and a request may stop waiting. Names that took long last time cannot
-//! take all threads, nor can names that are not known yet: some threads are left for names that are found at once.
+//! The system's lookup call blocks, for half a minute if its name servers do not answer. Here this delays only
+//! requests that need the same name. Lookups have a few threads of their own, each name is looked up once at a time
+//! for all requests that need it, and a request may stop waiting. Names that were slow last time cannot use all
+//! threads, nor can names that are not known yet: some threads stay available for names that resolve quickly.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -12,19 +12,19 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
-/// Lookups at one time; further names wait for their turn.
+/// Concurrent lookups; further names wait.
 const LOOKUPS_MAX: usize = 32;
 
-/// Of those, lookups of names that were not found at once last time, the new ones included.
+/// Maximum of these for names that did not resolve quickly last time, including new names.
 const UNKNOWN_MAX: usize = 24;
 
-/// Of those, lookups of names that took long last time.
+/// Maximum of these for names that were slow last time.
 const SLOW_MAX: usize = 16;
 
-/// A lookup that takes longer is slow.
+/// A lookup that takes longer than this is slow.
 const SLOW: Duration = Duration::from_secs(1);
 
-/// Names of which it is known how long they took; all are forgotten when there are more.
+/// Names whose pace is remembered. When there are more, all are forgotten.
 const KNOWN_MAX: usize = 20_000;
 
 /// The lookups of the whole process.
@@ -32,13 +32,13 @@ pub(crate) static RESOLVER: Resolver = Resolver::new(|name, port| {
     (name, port).to_socket_addrs().map(Iterator::collect).map_err(|error| error.to_string())
 });
 
-/// What a lookup finds, or why it finds nothing.
+/// The result of a lookup, or why it failed.
 type Found = Result<Vec<SocketAddr>, String>;
 
 /// A name and a port.
 type HostPort = (Box<str>, u16);
 
-/// How long a name took last time. The better ones have their turn first, and more threads.
+/// How long a name took last time. Faster names are looked up first and may use more threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Pace {
     Quick,
@@ -55,11 +55,11 @@ pub(crate) struct Resolver {
 
 #[derive(Debug)]
 struct Lookups {
-    /// The askers of each name that is looked up, or will be.
+    /// The requests that wait for each name, whether its lookup has begun or not.
     askers: BTreeMap<HostPort, Askers>,
-    /// Names whose turn has not come, by their pace.
+    /// Names whose lookup has not begun, by pace.
     waiting: [VecDeque<HostPort>; 3],
-    /// Threads that look up names, by the pace of those.
+    /// Running lookup threads, by the pace of the name.
     threads: [usize; 3],
     known: BTreeMap<HostPort, Pace>,
 }
@@ -68,16 +68,16 @@ struct Lookups {
 #[derive(Debug, Default)]
 struct Askers {
     all: Vec<oneshot::Sender<Found>>,
-    /// How many there were after the askers that stopped waiting were last forgotten.
+    /// How many were left when askers that stopped waiting were last removed.
     kept: usize,
-    /// How many were looked at for that, ever.
+    /// How many were examined for that in total.
     #[cfg(test)]
     looked_at: usize,
 }
 
 impl Askers {
-    /// Adds one. Askers that stopped waiting are forgotten, or a name that never comes would gather them; but only
-    /// when there are twice as many as last time, so that each asker costs the same however many there are.
+    /// Adds an asker. Askers that stopped waiting are removed, because a name that never resolves would collect them.
+    /// This happens only when there are twice as many as last time, so that the cost for each asker is constant.
     fn add(&mut self, asker: oneshot::Sender<Found>) {
         if self.all.len() >= 2 * self.kept.max(1) {
             #[cfg(test)]
@@ -96,7 +96,7 @@ impl Lookups {
         self.known.get(wanted).copied().unwrap_or(Pace::Unknown)
     }
 
-    /// Whether another name of this pace may be looked up.
+    /// Whether another name of this pace may be looked up now.
     const fn has_thread(&self, pace: Pace) -> bool {
         let [quick, unknown, slow] = self.threads;
         quick + unknown + slow < LOOKUPS_MAX
@@ -107,7 +107,7 @@ impl Lookups {
             }
     }
 
-    /// The next name whose turn has come; its thread is counted.
+    /// The next name that may be looked up; counts its thread.
     fn next(&mut self) -> Option<(HostPort, Pace)> {
         for pace in [Pace::Quick, Pace::Unknown, Pace::Slow] {
             if self.has_thread(pace)
@@ -136,7 +136,7 @@ impl Resolver {
         Self { look_up, state: Mutex::new(state) }
     }
 
-    /// The addresses of a name, in the order in which they are to be tried.
+    /// The addresses of a name, in the order in which they are tried.
     pub async fn addresses(&'static self, name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
         let answer = self.ask((name.into(), port))?;
         let found = answer.await.unwrap_or_else(|_| Err("the lookup was abandoned".into()));
@@ -153,7 +153,7 @@ impl Resolver {
         state.askers.entry(wanted.clone()).or_default().add(sender);
         let pace = state.pace(&wanted);
         state.waiting[pace as usize].push_back(wanted);
-        // No other one can have its turn: it would have got the thread that ended last.
+        // No other name can be next: it would have used the thread that ended last.
         let Some((wanted, pace)) = state.next() else { return Ok(answer) };
         drop(state);
         let thread = std::thread::Builder::new().name("http-lookup".into());
@@ -167,7 +167,7 @@ impl Resolver {
         Ok(answer)
     }
 
-    /// A thread: looks up this name, then the names that wait, until none does.
+    /// The body of a thread: looks up this name, then waiting names, until there are none.
     fn work(&self, first: HostPort, pace: Pace) {
         let mut next = Some((first, pace));
         while let Some((wanted, pace)) = next {
@@ -181,7 +181,7 @@ impl Resolver {
             next = state.next();
             drop(state);
             for asker in askers.all {
-                // An asker that stopped waiting needs no answer.
+                // An asker that stopped waiting needs no result.
                 let _ = asker.send(found.clone());
             }
         }
@@ -199,7 +199,7 @@ mod tests {
     use std::sync::{Condvar, Mutex};
     use tokio::sync::oneshot;
 
-    /// A name server that answers when it is allowed to.
+    /// A name server that answers only when allowed to.
     struct Slow {
         is_open: Mutex<bool>,
         opened: Condvar,
@@ -268,7 +268,7 @@ mod tests {
         assert_eq!(SLOW.lookups.load(Ordering::SeqCst), usize::from(names));
     }
 
-    /// A name server that says nothing of names that begin with `x`.
+    /// A name server that never answers for names that begin with `x`.
     #[test]
     fn names_that_hang_leave_threads_for_the_others() {
         static SLOW: Slow = Slow::new();
@@ -290,7 +290,7 @@ mod tests {
         assert!(SLOW.most.load(Ordering::SeqCst) <= UNKNOWN_MAX);
     }
 
-    /// Those that took long leave room for new ones, too.
+    /// Slow names also leave room for new names.
     #[test]
     fn each_pace_has_its_share() {
         let resolver = Resolver::new(|_, _| Ok(vec![]));
@@ -302,7 +302,7 @@ mod tests {
             assert_eq!(state.pace(wanted), pace);
             state.waiting[pace as usize].push_back(wanted.clone());
         }
-        // As if the slow ones had come first, then the new ones, then the others.
+        // The names queue in the order slow, new, quick.
         let [quick, unknown, slow] = std::mem::take(&mut state.waiting);
         let mut paces = vec![];
         for (pace, queue) in [(Pace::Slow, slow), (Pace::Unknown, unknown), (Pace::Quick, quick)] {
@@ -328,8 +328,8 @@ mod tests {
         SLOW.open();
     }
 
-    /// However many askers wait, another one costs the same, and askers that leave are forgotten before they are as many
-    /// as those that stay.
+    /// However many askers wait, another one costs the same, and askers that leave are removed before they outnumber
+    /// those that stay.
     #[test]
     fn many_who_wait_for_a_name_cost_no_more_each() {
         const ASKERS: usize = 40_000;

@@ -1,9 +1,9 @@
-//! The server's half of an exchange: the request is written to a server, and its response is read.
+//! The server's half of an exchange: writes the request to a server, and reads its response.
 //!
-//! Both protocols of clients use it: it knows nothing of the client but what the request says. Owns the connection to
-//! the server for one request, and decides whether a response is valid, how long the server may take, and whether
-//! the connection can be used again. Never holds more than two buffers: its caller takes what was read before it asks
-//! for more.
+//! Both client protocols use it. It knows nothing of the client except what the request says. Owns the connection to
+//! the server for one request, and decides whether a response is valid, how long the server may take, and whether the
+//! connection can be reused. Never holds more than two buffers: its caller takes what was read before it asks for
+//! more.
 
 use super::buffer::Outgoing;
 use super::lost::Failure;
@@ -17,9 +17,9 @@ use std::io;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-const CUT_SHORT: &str = "the response is cut short";
+pub(crate) const CUT_SHORT: &str = "the response is cut short";
 
-/// What the request says of the exchange.
+/// What the request says about the exchange.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked {
     pub framing: Framing,
@@ -27,14 +27,14 @@ pub(crate) struct Asked {
     pub is_head: bool,
     /// Whether the server may switch to another protocol.
     pub upgrades: bool,
-    /// Whether the request may be sent again when it is not known whether the server received it.
+    /// Whether the request may be sent again if it is unknown whether the server received it.
     pub is_repeatable: bool,
     pub body_bytes_max: u64,
-    /// How long the next piece of a body may take.
+    /// Timeout for the next piece of a body.
     pub body_wait: Duration,
 }
 
-/// How far the response has come.
+/// The progress of the response.
 #[derive(Debug)]
 enum Phase {
     Head { scanned: usize },
@@ -46,27 +46,27 @@ enum Phase {
 #[derive(Debug)]
 pub(crate) struct ServerHalf<'a> {
     upstream: &'a mut Upstream,
-    /// What is to be written. It begins with the head of the request.
+    /// Bytes to be written, beginning with the head of the request.
     sent: &'a mut Outgoing,
     head: &'a mut ResponseHead,
     asked: Asked,
-    /// How long the head of the response may take.
+    /// Timeout for the head of the response.
     response_wait: Duration,
     encoder: Encoder,
-    /// What the body of the request may still have.
+    /// Bytes that the request body may still have.
     body_left: u64,
-    /// Bytes of the request's body that were taken.
+    /// Bytes of the request body that were taken.
     body_bytes: u64,
-    /// Whether the body of the request was taken whole.
+    /// Whether the whole request body was taken.
     is_taken: bool,
-    /// Whether anything of the request is written.
+    /// Whether any part of the request is written.
     has_begun: bool,
     /// Whether the whole request is written, or nothing more of it can be.
     is_sent: bool,
-    /// Whether something of it could not be written: the connection cannot be used again.
+    /// Whether writing failed: the connection cannot be reused.
     is_broken: bool,
     phase: Phase,
-    /// Interim responses so far, and how many of them the timer was set for.
+    /// Interim responses so far, and how many of them have reset the timer.
     interim: u32,
     interim_timed: u32,
     /// Whether the timer is set for the head of the response.
@@ -74,7 +74,7 @@ pub(crate) struct ServerHalf<'a> {
 }
 
 impl<'a> ServerHalf<'a> {
-    /// A request whose head stands in `sent`.
+    /// Begins an exchange. The head of the request is already in `sent`.
     pub fn new(
         upstream: &'a mut Upstream,
         sent: &'a mut Outgoing,
@@ -101,7 +101,7 @@ impl<'a> ServerHalf<'a> {
         }
     }
 
-    /// Takes a piece of the request's body to be written.
+    /// Takes a piece of the request body, to be written.
     pub fn take_body(&mut self, data: &[u8]) -> Result<(), Failure> {
         let len = data.len() as u64;
         self.body_left = self.body_left.checked_sub(len).ok_or(Failure::BodyTooLong)?;
@@ -110,7 +110,7 @@ impl<'a> ServerHalf<'a> {
         Ok(())
     }
 
-    /// The body of the request ends here, with trailers that were checked.
+    /// Ends the request body, with trailers that were checked.
     pub fn end_body(&mut self, trailers: &[u8]) {
         self.encoder.finish(trailers, &mut self.sent.bytes);
         self.is_taken = true;
@@ -127,16 +127,16 @@ impl<'a> ServerHalf<'a> {
         self.has_begun |= self.sent.written() > 0;
         match written {
             Poll::Pending => return (self.sent.written() > before, Poll::Pending),
-            // The response may say why; if there is none, reading fails, too.
+            // The response may give the reason. If there is none, reading fails as well.
             Poll::Ready(Err(_)) => (self.is_sent, self.is_broken) = (true, true),
-            // What was written last stays, in case it has to be sent again.
+            // The last bytes stay in the buffer, in case they must be sent again.
             Poll::Ready(Ok(())) if self.is_taken => self.is_sent = true,
             Poll::Ready(Ok(())) => self.sent.clear(),
         }
         (true, Poll::Ready(()))
     }
 
-    /// Reads from the server once, `max` bytes at most.
+    /// Reads from the server once, at most `max` bytes.
     pub fn poll_fill(&mut self, max: usize, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
         let Upstream { buf, stream, .. } = &mut *self.upstream;
         buf.poll_fill_by(max, stream, cx).map(|read| match read {
@@ -146,8 +146,8 @@ impl<'a> ServerHalf<'a> {
         })
     }
 
-    /// Reads the next head of the response, if it has arrived whole. Answers its length; the caller passes it on, and then
-    /// calls `pass_head`.
+    /// Reads the next head of the response, if it has arrived completely. Returns its length. The caller forwards it,
+    /// and then calls `pass_head`.
     pub fn read_head(&mut self) -> Result<Option<usize>, Failure> {
         let Phase::Head { scanned } = &mut self.phase else { return Ok(None) };
         let bytes = self.upstream.buf.bytes();
@@ -166,17 +166,17 @@ impl<'a> ServerHalf<'a> {
         Ok(Some(end))
     }
 
-    /// The head that was read last, of so many bytes, and these bytes.
+    /// The head that was read last, and its `end` bytes.
     pub fn head(&self, end: usize) -> (&ResponseHead, &[u8]) {
         (self.head, &self.upstream.buf.bytes()[..end])
     }
 
-    /// Whether the head that was read last belongs to a response before the last one (RFC 9110 15.2).
+    /// Whether the head that was read last is an interim response (RFC 9110 15.2).
     pub const fn is_interim(&self) -> bool {
         self.head.status < 200 && self.head.status != 101
     }
 
-    /// The head of so many bytes was passed on.
+    /// The head of `end` bytes was forwarded.
     pub fn pass_head(&mut self, end: usize) {
         self.upstream.buf.consume(end);
         self.phase = match self.head.status {
@@ -189,17 +189,21 @@ impl<'a> ServerHalf<'a> {
         };
     }
 
-    /// Reads what has arrived of the response's body, up to `room` bytes of data, and has each piece passed on. Whether
-    /// anything was read.
+    /// Reads the available part of the response body, up to `room` bytes, and passes each piece of data on. Reads trailers
+    /// only if `reads_trailers`. Returns whether anything was read.
     pub fn read_body(
         &mut self,
         mut room: usize,
+        reads_trailers: bool,
         mut pass: impl FnMut(&[u8]),
     ) -> Result<bool, Failure> {
         let Phase::Body(decoder) = &mut self.phase else { return Ok(false) };
         let (buf, mut has_read) = (&mut self.upstream.buf, false);
         while !decoder.is_done() && room > 0 && !buf.is_empty() {
             let input = buf.bytes();
+            if !reads_trailers && decoder.is_before_trailers(input) {
+                break;
+            }
             let input = &input[..input.len().min(room)];
             let progress = decoder.read(input).map_err(|error| Failure::Response(error.0))?;
             room -= progress.data.len();
@@ -210,7 +214,7 @@ impl<'a> ServerHalf<'a> {
         Ok(has_read)
     }
 
-    /// The trailers of the response, as the server wrote them, once its body was read whole.
+    /// The trailers of the response, as the server wrote them, once its body was read completely.
     pub fn trailers(&self) -> Option<&[u8]> {
         match &self.phase {
             Phase::Body(decoder) if decoder.is_done() => Some(decoder.trailers()),
@@ -218,13 +222,13 @@ impl<'a> ServerHalf<'a> {
         }
     }
 
-    /// The end of the response was passed on, too.
+    /// The end of the response was forwarded.
     pub fn pass_end(&mut self) {
         self.phase = Phase::Done;
     }
 
-    /// Sets the timer for what has to come next. `has_moved` says whether anything was passed on in either direction;
-    /// part of a head does not count, because it could come byte by byte for ever.
+    /// Sets the timer for what must happen next. `has_moved` says whether anything was forwarded in either direction.
+    /// Part of a head does not count, because it could arrive byte by byte for ever.
     pub fn set_timer(&mut self, timer: &mut Timer, has_moved: bool) {
         let has_interim = std::mem::replace(&mut self.interim_timed, self.interim) < self.interim;
         if self.is_in_head() && self.is_sent {
@@ -235,6 +239,11 @@ impl<'a> ServerHalf<'a> {
         } else if has_moved || has_interim {
             timer.set(self.asked.body_wait);
         }
+    }
+
+    /// The head of the response has its whole time again, from when the timer is set next.
+    pub const fn time_head_anew(&mut self) {
+        self.is_head_timed = false;
     }
 
     /// What the server has still to send, if it was sent anything. To be asked once, when the exchange has failed.
@@ -254,22 +263,22 @@ impl<'a> ServerHalf<'a> {
         }
     }
 
-    /// The memory that its buffer is worth is for others while nothing is read (D1).
+    /// Frees buffer memory while nothing is read (D1).
     pub fn pause(&mut self, is_short: bool) {
         self.upstream.buf.pause(is_short);
     }
 
-    /// Memory that its buffer holds.
+    /// Bytes of memory that its buffer holds.
     pub const fn buffer_bytes(&self) -> usize {
         self.upstream.buf.capacity()
     }
 
-    /// How long the head of the response may take.
+    /// Timeout for the head of the response.
     pub const fn response_wait(&self) -> Duration {
         self.response_wait
     }
 
-    /// Bytes of the request's body that were taken.
+    /// Bytes of the request body that were taken.
     pub const fn body_bytes(&self) -> u64 {
         self.body_bytes
     }
@@ -279,43 +288,49 @@ impl<'a> ServerHalf<'a> {
         self.is_sent
     }
 
-    /// Whether something of the request could not be written.
+    /// Whether writing the request failed.
     pub const fn is_broken(&self) -> bool {
         self.is_broken
     }
 
-    /// Whether all that was taken is written.
+    /// Whether everything that was taken is written.
     pub const fn is_written(&self) -> bool {
         self.sent.is_empty()
     }
 
-    /// Whether no last head was passed on yet.
+    /// Whether the final head was not forwarded yet.
     pub const fn is_in_head(&self) -> bool {
         matches!(self.phase, Phase::Head { .. })
     }
 
-    /// Whether a body is being read that is not whole.
+    /// Whether an incomplete body is being read.
     pub fn is_in_body(&self) -> bool {
         matches!(&self.phase, Phase::Body(decoder) if !decoder.is_done())
     }
 
-    /// Whether the end of the response was passed on.
+    /// Whether the trailers of the response are next.
+    pub fn is_before_trailers(&self) -> bool {
+        let next = self.upstream.buf.bytes();
+        matches!(&self.phase, Phase::Body(decoder) if decoder.is_before_trailers(next))
+    }
+
+    /// Whether the end of the response was forwarded.
     pub const fn is_done(&self) -> bool {
         matches!(self.phase, Phase::Done)
     }
 
-    /// The status that was read last.
+    /// The status of the last head.
     pub const fn status(&self) -> u16 {
         self.head.status
     }
 
-    /// Whether the connection can be used again once the response is whole.
+    /// Whether the connection can be reused once the response is complete.
     pub fn reuses(&self) -> bool {
         let is_whole = self.is_sent && !self.is_broken && self.upstream.buf.is_empty();
         self.head.keeps && is_whole
     }
 
-    /// The server closed the connection. That is fine where it ends a body.
+    /// The server closed the connection. This is valid if it ends a body.
     fn ended(&mut self) -> Result<(), Failure> {
         if let Phase::Body(decoder) = &mut self.phase
             && decoder.end()
@@ -331,7 +346,7 @@ impl<'a> ServerHalf<'a> {
     }
 
     fn broken(&self, error: io::Error) -> Failure {
-        // A server that sent something is at work on the request, which is not sent again.
+        // A server that sent something works on the request, so the request is not sent again.
         let has_answered = self.interim > 0 || !self.upstream.buf.is_empty();
         match self.phase {
             Phase::Head { .. } if has_answered => Failure::BrokenOff(error),

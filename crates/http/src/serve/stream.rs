@@ -1,6 +1,6 @@
-//! The two ends of a connection: sockets of either kind, with TLS or without.
+//! Both kinds of connections, to clients and to servers: TCP or unix sockets, with or without TLS.
 //!
-//! On a connection without TLS nothing is boxed and nothing decided but which socket it is.
+//! A connection without TLS allocates nothing, and only chooses the kind of socket.
 
 use crate::serve::buffer::Prefixed;
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -14,27 +14,27 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::{client, server};
 
-/// Readings of what a server says unasked before its connection is given up.
+/// Reads of unsolicited server data before the connection is given up.
 const UNASKED_READS_MAX: usize = 16;
 
-/// What the system takes to be sent later, beyond what is on its way.
+/// Unsent bytes that the system buffers, beyond those in flight.
 pub(crate) const UNSENT_BYTES_MAX: u32 = 128 << 10;
 
-/// A socket of either kind.
+/// A TCP or unix socket.
 #[derive(Debug)]
 pub(crate) enum Socket {
     Tcp(TcpStream),
     Unix(UnixStream),
 }
 
-/// A client's end of a connection.
+/// A connection of a client.
 #[derive(Debug)]
 pub(crate) enum Stream {
     Plain(Socket),
     Tls(Box<server::TlsStream<Prefixed<Socket>>>),
 }
 
-/// A server's end of a connection.
+/// A connection to a server.
 #[derive(Debug)]
 pub(crate) enum ServerStream {
     Plain(Socket),
@@ -42,25 +42,26 @@ pub(crate) enum ServerStream {
 }
 
 impl Socket {
-    /// Ends when the other side has left, also while there is something to be read.
+    /// Returns when the other side has disconnected, even while there is something to read.
     pub async fn left(&self) {
-        // Interest in urgent data also reports the end, but no ordinary data.
+        // Interest in urgent data also reports a disconnect, but no ordinary data.
         let ended = match self {
             Self::Tcp(socket) => socket.ready(Interest::PRIORITY).await,
             Self::Unix(socket) => socket.ready(Interest::PRIORITY).await,
         };
         if ended.is_ok_and(|ready| !ready.is_read_closed()) {
-            // Urgent data, which clients do not send; then only reading shows that the client has left.
+            // Urgent data arrived, which clients do not send. Now only reading shows that the client has
+            // disconnected.
             std::future::pending::<()>().await;
         }
     }
 
-    /// Whether the other side has left by now, whether the runtime knows of it or not.
+    /// Whether the other side has disconnected by now, even if the runtime has not noticed it yet.
     pub fn has_left(&self) -> bool {
         self.is(PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR)
     }
 
-    /// Whether there is something to read by now, or the end.
+    /// Whether there is something to read by now, or the end of the stream.
     pub fn is_readable(&self) -> bool {
         self.is(PollFlags::IN | PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR)
     }
@@ -72,20 +73,20 @@ impl Socket {
         found.is_ok_and(|count| count > 0) && polled[0].revents().intersects(flags)
     }
 
-    /// Has the system take little to be sent later, and report soon when it takes more. Otherwise it would
-    /// take megabytes, and report only when a third of them is gone: a client that reads slowly but steadily
-    /// would seem to do nothing for minutes.
+    /// Limits the unsent bytes that the system buffers, so that it reports progress early. Otherwise it would buffer
+    /// megabytes, and report only when a third of them was sent: a client that reads slowly but steadily would seem
+    /// to be inactive for minutes.
     pub fn tell_soon(&self) {
         if let Self::Tcp(socket) = self {
-            // At worst a slow client is cut off too early. A unix socket takes little anyway.
+            // If this fails, a slow client may be disconnected too early. A unix socket buffers little anyway.
             let _ = socket2::SockRef::from(socket).set_tcp_notsent_lowat(UNSENT_BYTES_MAX);
         }
     }
 
-    /// Ends when fewer than `bytes` of what was written wait to be sent. What the other side has not read is
-    /// on its way by then, or at its machine.
+    /// Ready when fewer than `bytes` of the written data are unsent. What the other side has not read is then in
+    /// flight, or on its machine.
     pub fn poll_sent(&self, bytes: u32, cx: &mut Context<'_>) -> Poll<()> {
-        // What was written to a unix socket is at the other side already.
+        // What was written to a unix socket has already reached the other side.
         let Self::Tcp(socket) = self else { return Poll::Ready(()) };
         if socket2::SockRef::from(socket).set_tcp_notsent_lowat(bytes).is_err() {
             return Poll::Ready(());
@@ -96,16 +97,16 @@ impl Socket {
             {
                 return Poll::Ready(());
             }
-            // The runtime remembers what was true with the old setting.
+            // The runtime caches readiness from the old setting.
             let old = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
             let _ = socket.try_io(Interest::WRITABLE, old);
         }
     }
 
-    /// Has the connection reset, not closed, when it is dropped: where its end means the end of a body,
+    /// Resets the connection instead of closing it on drop. If the end of the connection marks the end of a body,
     /// only a reset shows that the body is cut short.
     pub fn reset_at_end(&self) {
-        // At worst the client takes a cut response for a whole one, as with any HTTP/1.0.
+        // If this fails, the client takes a cut response for a complete one, as with any HTTP/1.0.
         let _ = rustix::net::sockopt::set_socket_linger(self.fd(), Some(Duration::ZERO));
     }
 
@@ -118,7 +119,7 @@ impl Socket {
 }
 
 impl Stream {
-    /// The socket below.
+    /// The underlying socket.
     pub fn socket(&self) -> &Socket {
         match self {
             Self::Plain(socket) => socket,
@@ -130,7 +131,7 @@ impl Stream {
         matches!(self, Self::Tls(_))
     }
 
-    /// Whether HTTP/2 was chosen in the handshake of TLS.
+    /// Whether the TLS handshake selected HTTP/2.
     pub fn speaks_http2(&self) -> bool {
         match self {
             Self::Plain(_) => false,
@@ -140,9 +141,9 @@ impl Stream {
 }
 
 impl ServerStream {
-    /// Whether it can take a request: the server has neither ended it nor said anything, as the system
-    /// knows it right now. On an idle connection the server has nothing to send: what can be read is its end,
-    /// or is not meant for the next request.
+    /// Whether the connection can take a request: according to the system, the server has neither closed it nor sent
+    /// anything. On an idle connection the server has nothing to send, so readable data is the end of the stream or
+    /// does not belong to the next request.
     pub fn is_quiet(&mut self) -> bool {
         match self {
             Self::Plain(socket) => !socket.is_readable(),
@@ -153,7 +154,7 @@ impl ServerStream {
         }
     }
 
-    /// Has the connection reset, not closed, when it is dropped: then already the next write of the other side fails.
+    /// Resets the connection instead of closing it on drop, so that the next write of the other side fails.
     pub fn reset_at_end(&self) {
         match self {
             Self::Plain(socket) => socket.reset_at_end(),
@@ -161,7 +162,7 @@ impl ServerStream {
         }
     }
 
-    /// Ends our side of TLS without waiting for the other.
+    /// Closes the TLS session without waiting for the other side.
     pub fn say_goodbye(&mut self) {
         if let Self::Tls(stream) = self {
             let mut cx = Context::from_waker(Waker::noop());
@@ -170,8 +171,8 @@ impl ServerStream {
     }
 }
 
-/// The same with TLS, where servers may say something that means nothing to requests, such as a ticket for
-/// the next session: that is taken in.
+/// The same with TLS. A server may send data that is not for a request, such as a ticket for the next session. Such
+/// data is processed.
 fn is_quiet(socket: &Socket, session: &mut ClientConnection) -> bool {
     for _ in 0..UNASKED_READS_MAX {
         let Ok(state) = session.process_new_packets() else { return false };
@@ -188,7 +189,7 @@ fn is_quiet(socket: &Socket, session: &mut ClientConnection) -> bool {
     false
 }
 
-/// What the system has of a socket, whether the runtime knows of it or not.
+/// Reads directly from the socket, even if the runtime has not noticed the data yet.
 struct Unread<'a>(BorrowedFd<'a>);
 
 impl io::Read for Unread<'_> {
@@ -197,7 +198,7 @@ impl io::Read for Unread<'_> {
     }
 }
 
-/// What is read and written, whatever it is.
+/// Anything that can be read and written.
 trait Io: AsyncRead + AsyncWrite + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Unpin> Io for T {}
@@ -229,7 +230,7 @@ impl ServerStream {
     }
 }
 
-/// Reading and writing are those of what is inside.
+/// Delegates reading and writing to the inner stream.
 macro_rules! delegate {
     ($outer:ty) => {
         impl AsyncRead for $outer {

@@ -1,4 +1,4 @@
-//! The settings in use, made ready for the workers: shared, never changed, replaced as a whole.
+//! The settings in use, prepared for the workers: shared, immutable, replaced as a whole.
 
 use crate::respond::Page;
 use crate::serve::connections::At;
@@ -24,10 +24,10 @@ pub(crate) struct Table {
     /// The frontend that listens at each place, by the number of the place.
     pub places: BTreeMap<u64, Arc<LiveFrontend>>,
     pub servers: BTreeMap<ServerId, Arc<LiveServer>>,
-    /// Servers that the last edit took out, or as they were before it moved them to another address: requests that
-    /// were given to them before still go there.
+    /// Servers that the last edit removed, or their state before the edit moved them to another address. Requests
+    /// that were assigned to them before still use them.
     pub former: BTreeMap<ServerId, Arc<LiveServer>>,
-    /// How servers are spoken to over TLS, of those backends that do.
+    /// The TLS of each backend that uses TLS.
     tls: BTreeMap<BackendId, Arc<ClientTls>>,
 }
 
@@ -36,29 +36,29 @@ pub(crate) struct Table {
 pub(crate) struct LiveFrontend {
     pub spec: Frontend,
     pub tls: Option<Tls>,
-    /// The generation of the configuration that it is from.
+    /// The generation of the configuration that it comes from.
     generation: u64,
-    /// What that reads of a head.
+    /// The fields that this configuration reads from a head.
     fields_read: FieldsRead,
-    /// Bodies in place of the usual ones.
+    /// Pages that replace the usual bodies, by status.
     pub pages: BTreeMap<u16, Page>,
     pub timeouts: Timeouts,
-    /// What outlives an edit.
+    /// Counters, which survive edits.
     pub tally: Arc<Tally>,
 }
 
-/// What is read of a head, beyond what every request has.
+/// What is read from a head, beyond the attributes of every request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FieldsRead {
-    /// The name that the frontend has in that configuration; empty if it is not there any more.
+    /// The name of the frontend in that configuration; empty if it no longer exists.
     pub frontend: Box<str>,
-    /// Attributes to be copied from fields: the field's name in lower case, the attribute's.
+    /// Attributes that are copied from fields: the field's name in lower case, and the attribute's name.
     pub headers: Vec<(Box<str>, Box<str>)>,
     /// The same for cookies.
     pub cookies: Vec<(Box<str>, Box<str>)>,
-    /// Where the user's name is from.
+    /// Where the user's name is read.
     pub user: Option<UserFrom>,
-    /// Whether checkpoints stand before its connections.
+    /// Whether there are checkpoints on its connections.
     pub shapes_connections: bool,
 }
 
@@ -73,7 +73,7 @@ impl FieldsRead {
         }
     }
 
-    /// Whether the same is read by another configuration.
+    /// Whether another configuration reads the same.
     fn is_of(&self, snapshot: &Snapshot, spec: &Frontend) -> bool {
         let (headers, cookies) = (snapshot.reads().headers(), snapshot.reads().cookies());
         self.frontend == spec.name
@@ -104,14 +104,14 @@ pub(crate) struct LiveServer {
     pub timeouts: BackendTimeouts,
     pub retries: u32,
     pub health: Option<Health>,
-    /// The TLS of its backend, and what it is asked for.
+    /// The TLS of its backend, and the server name to verify.
     pub tls: Option<(Arc<ClientTls>, ServerName<'static>)>,
     pub vitals: Arc<Vitals>,
 }
 
 impl Table {
-    /// The table that a configuration says, and what of it cannot be; what did not change is taken over
-    /// from `old`. A frontend or backend whose files cannot be read goes on with those it has.
+    /// Builds the table for a configuration, and reports what of it cannot be used. Unchanged parts are taken from
+    /// `old`. A frontend or backend whose files cannot be read keeps its current ones.
     pub fn new(
         control: &Control,
         snapshot: &Snapshot,
@@ -165,8 +165,8 @@ impl Table {
         (table, problems)
     }
 
-    /// A server that is not in it, as its settings say. Over TLS it can be spoken to only if what its
-    /// backend needs has been read.
+    /// Builds a server that the table does not have. It can be connected to over TLS only if the files of its backend
+    /// were read.
     pub fn server(&self, backend: &Backend, server: &Server, vitals: Arc<Vitals>) -> LiveServer {
         let tls = backend.tls.as_ref().map(|spec| {
             let known = self.tls.get(&backend.id).filter(|known| known.spec == *spec);
@@ -176,10 +176,10 @@ impl Table {
     }
 }
 
-/// What the TLS of a backend is, or why it cannot be read.
+/// The TLS of a backend, or why its files cannot be read.
 pub(crate) type ReadTls = Result<Arc<ClientTls>, String>;
 
-/// What something is wrong with.
+/// What a problem concerns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
     Frontend(Box<str>),
@@ -195,17 +195,17 @@ impl fmt::Display for Owner {
     }
 }
 
-/// What is wrong with a frontend or backend that the configuration cannot know: a file or an address.
+/// A problem of a frontend or backend that the configuration cannot detect: a file or an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
     pub of: Owner,
     pub message: String,
-    /// Whether it is about a file, which is then read again.
+    /// Whether it concerns a file, which is then read again.
     pub is_of_files: bool,
 }
 
 impl LiveFrontend {
-    /// A frontend, as its settings say.
+    /// Builds a frontend from its settings.
     pub fn new(snapshot: &Snapshot, spec: &Frontend, tally: Arc<Tally>, extras: Extras) -> Self {
         Self {
             generation: snapshot.generation(),
@@ -223,18 +223,19 @@ impl LiveFrontend {
         }
     }
 
-    /// Where its connections are counted, and how many it may have.
+    /// Where its connections are counted, and their maximum.
     pub fn at(&self) -> At<'_> {
         let max = self.spec.connections_max as usize;
         At { frontend: &self.spec.name, max, tally: &self.tally }
     }
 
-    /// What is read of a head by the configuration in use, whose generation is `generation`; and that of the one which says
-    /// so, which may be a later one.
+    /// The fields that the configuration in use reads from a head. `generation` is the generation of that
+    /// configuration. Also returns the generation that the fields are for, which may be later.
     ///
-    /// The engine uses an edit when it is answered, and the table follows a little later, or much later
-    /// where files are slow. A new rule must not miss what it reads meanwhile, and a name that now belongs to
-    /// another frontend must not let its requests in there: then `snapshot` says which frontend listens at `place`.
+    /// The engine applies an edit when it answers it. The table follows a little later, or much later if files are
+    /// slow. Meanwhile a new rule must not miss the fields that it reads, and a connection must not pass for one of
+    /// another frontend that now has the old name. So if the generations differ, `snapshot` decides which frontend
+    /// listens at `place`.
     pub fn fields_read(
         &self,
         generation: u64,
@@ -258,26 +259,26 @@ impl LiveFrontend {
         (fields_read, snapshot.generation())
     }
 
-    /// What this frontend is, for connections from `place`, in another configuration.
+    /// The frontend in another configuration that serves connections from `place`.
     fn successor<'a>(&self, snapshot: &'a Snapshot, place: &ListenPoint) -> Option<&'a Frontend> {
         let routing = snapshot.routing();
         routing.frontend_at(&place.address).or_else(|| {
-            // Its name decides only where its address cannot: it is given a port for its name, or it stays where it
-            // was because it cannot move.
+            // The name decides only if the address cannot: the port was chosen for the name, or the frontend stays at
+            // an old address because it cannot move.
             let is_by_name =
                 place.address.is_any_port() || !self.spec.listen.contains(&place.address);
             routing.frontend(&self.spec.name).filter(|_| is_by_name)
         })
     }
 
-    /// What it has from files, for itself after an edit; not if that would give up TLS.
+    /// What it has read from files, for use after an edit; none if the edit enables or disables TLS.
     pub fn extras_for(&self, spec: &Frontend) -> Option<Extras> {
         let stays = self.tls.is_some() != spec.certificates.is_empty();
         stays.then(|| Extras { tls: self.tls.clone(), pages: self.pages.clone() })
     }
 }
 
-/// What has to be read from files for a frontend.
+/// What a frontend reads from files.
 #[derive(Debug)]
 pub(crate) struct Extras {
     pub tls: Option<Tls>,
@@ -285,7 +286,7 @@ pub(crate) struct Extras {
 }
 
 impl LiveServer {
-    /// A server, as its settings say.
+    /// Builds a server from its settings.
     fn new(
         backend: &Backend,
         server: &Server,
@@ -311,12 +312,12 @@ impl LiveServer {
         self.vitals.is_up()
     }
 
-    /// Whether it speaks TLS, and the files for that were not read.
+    /// Whether it uses TLS and the files for that were not read.
     pub fn is_unready(&self) -> bool {
         self.tls.as_ref().is_some_and(|(tls, _)| !tls.is_ready())
     }
 
-    /// Whether a connection to the one is as good as one to the other.
+    /// Whether a connection to one of the two can serve for the other.
     pub fn is_reached_as(&self, other: &Self) -> bool {
         let is_same_tls = match (&self.tls, &other.tls) {
             (Some((own, name)), Some((others, other))) => Arc::ptr_eq(own, others) && name == other,
@@ -335,12 +336,12 @@ impl LiveServer {
     }
 }
 
-/// Names with those of the attributes they are.
+/// Field names, each with the name of its attribute.
 fn names(of: &[Box<str>], prefix: &str) -> Vec<(Box<str>, Box<str>)> {
     of.iter().map(|name| (name.clone(), format!("{prefix}{name}").into())).collect()
 }
 
-/// A length of time, as the standard library has it.
+/// Converts to the type of the standard library.
 pub(crate) const fn duration(span: Span) -> Duration {
     Duration::from_nanos(span.0)
 }

@@ -1,9 +1,9 @@
 //! The tasks of connections: a panic in one ends its connection, and nothing else.
 //!
-//! Only what works for one connection is run here: the connection itself with its tunnel, a stream of HTTP/2, an
-//! orphan. What works for all connections of a worker (a listener, the access log, the closing of idle connections) is
-//! not, so that a panic there ends the process (`host/src/contained.rs`). What connections of one worker share without
-//! a lock, they change by single calls that cannot panic halfway.
+//! Only tasks for one connection run here: the connection itself with its tunnel, an HTTP/2 stream, an orphan. Tasks
+//! for all connections of a worker (a listener, the access log, the closing of idle connections) do not, so a panic
+//! there ends the process (`host/src/contained.rs`). Connections of one worker change the state that they share
+//! without a lock only by single calls that cannot panic halfway.
 
 use paceline_host::{Panicked, contained};
 
@@ -12,7 +12,7 @@ pub(crate) fn spawn(task: impl Future<Output = ()> + 'static) {
     spawn_or(task, |_| {});
 }
 
-/// The same; `panicked` is called if the task panicked.
+/// Runs a task of one connection, and calls `panicked` if it panicked.
 pub(crate) fn spawn_or(
     task: impl Future<Output = ()> + 'static,
     panicked: impl FnOnce(Panicked) + 'static,
@@ -20,7 +20,8 @@ pub(crate) fn spawn_or(
     tokio::task::spawn_local(guarded(task, panicked));
 }
 
-/// The task boxed, so that its room is taken once: each future that has another one handed over has room for two.
+/// The task is boxed so that its memory is taken once: a future that is passed through another one takes twice the
+/// memory.
 fn guarded(
     task: impl Future<Output = ()> + 'static,
     panicked: impl FnOnce(Panicked) + 'static,
@@ -43,10 +44,10 @@ mod tests {
     use tokio::sync::oneshot;
     use tokio::task::LocalSet;
 
-    /// Says which of [`strike`]'s faults a process of its own shall plant.
+    /// Selects the fault of [`strike`] that a child process injects.
     const FAULT: &str = "PACELINE_TEST_FAULT";
 
-    /// Does nothing but in a process that [`ends`] started.
+    /// Does nothing except in a process that [`ends`] started.
     #[test]
     fn strike() {
         let Ok(fault) = std::env::var(FAULT) else { return };

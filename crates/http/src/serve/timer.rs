@@ -1,7 +1,7 @@
-//! One timer for each connection, whatever it waits for.
+//! One timer for each connection, used for all of its timeouts.
 //!
-//! A deadline that moves into the future costs nothing: the timer is left as it is, and looks at the
-//! deadline again when it fires. So a busy connection arms it about once a minute, not with each request.
+//! Postponing a deadline costs nothing: the timer is not changed, and checks the deadline again when it fires. So a
+//! busy connection arms it about once a minute, not with each request.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -17,18 +17,18 @@ pub(crate) struct Timer {
 }
 
 impl Timer {
-    /// One that fires after `wait`.
+    /// A timer that fires after `wait`.
     pub fn new(wait: Duration) -> Self {
         let deadline = Instant::now() + wait;
         Self { sleep: Box::pin(sleep_until(deadline)), deadline }
     }
 
-    /// It fires `wait` from now on instead.
+    /// Makes the timer fire `wait` from now.
     pub fn set(&mut self, wait: Duration) {
         self.set_at(Instant::now() + wait);
     }
 
-    /// It fires then instead.
+    /// Makes the timer fire at `deadline`.
     pub fn set_at(&mut self, deadline: Instant) {
         self.deadline = deadline;
         if self.deadline < self.sleep.deadline() {
@@ -36,12 +36,12 @@ impl Timer {
         }
     }
 
-    /// What is left until the deadline.
+    /// The time left until the deadline.
     pub fn left(&self) -> Duration {
         self.deadline.saturating_duration_since(Instant::now())
     }
 
-    /// Whether the deadline has come; the task is woken when it does.
+    /// Ready when the deadline has passed; otherwise the task is woken then.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             ready!(self.sleep.as_mut().poll(cx));
@@ -60,7 +60,7 @@ mod tests {
     use std::time::Duration;
     use tokio::time::Instant;
 
-    /// On a made-up clock: the last deadline counts, earlier or later than the first.
+    /// On a simulated clock: the last deadline applies, earlier or later than the first.
     #[tokio::test(start_paused = true)]
     async fn the_last_deadline_counts() {
         let start = Instant::now();

@@ -1,4 +1,4 @@
-//! TLS at a frontend: certificates by name, protocols by choice. TLS to servers is below.
+//! TLS at a frontend: certificates by server name, and the protocols to offer. TLS to servers is in `tls/client.rs`.
 
 mod client;
 mod trust;
@@ -49,7 +49,7 @@ impl Tls {
             .map_err(|error| error.to_string())?
             .with_no_client_auth()
             .with_cert_resolver(Arc::new(certificates));
-        // Clients may take up their session at any worker, and after many others.
+        // Clients may resume a session at any worker, and after many other clients.
         config.ticketer =
             rustls::crypto::ring::Ticketer::new().map_err(|error| error.to_string())?;
         if frontend.http2 {
@@ -59,7 +59,7 @@ impl Tls {
         Ok(Some(Self(TlsAcceptor::from(Arc::new(config)))))
     }
 
-    /// Does the handshake, within `wait`. Also returns the name that the client asked for.
+    /// Performs the handshake, within `wait`. Also returns the server name that the client requested.
     pub async fn accept(
         &self,
         socket: Prefixed<Socket>,
@@ -71,11 +71,11 @@ impl Tls {
     }
 }
 
-/// Whether a frontend could use these two files; what is wrong with them if not.
+/// Checks whether a frontend could use these two files.
 ///
 /// # Errors
 ///
-/// When one cannot be read, or the key is not that of the certificate.
+/// When a file cannot be read, or the key does not match the certificate.
 pub fn check_certificate(certificate: &str, key: &str) -> Result<(), String> {
     load(certificate, key, &rustls::crypto::ring::default_provider()).map(drop)
 }
@@ -94,7 +94,7 @@ fn load(
         .map_err(|error| format!("{key} is no key of the certificate {certificate}: {error}"))
 }
 
-/// The certificates in a file, of which there has to be one.
+/// The certificates in a file; there must be at least one.
 fn chain(file: &str) -> Result<Vec<CertificateDer<'static>>, String> {
     let chain = file::read(file, FILE_BYTES_MAX)
         .map_err(|error| error.to_string())
@@ -109,17 +109,17 @@ fn chain(file: &str) -> Result<Vec<CertificateDer<'static>>, String> {
     }
 }
 
-/// Certificates, chosen by the name that a client asks for; the first one for all others. However many
-/// there are, choosing is looking up one or two names.
+/// Certificates, chosen by the server name that a client requests. The first one is the default. However many there
+/// are, the choice takes one or two lookups.
 #[derive(Debug, Default)]
 struct Certificates {
     first: Option<Arc<CertifiedKey>>,
-    /// By the names in each, in lower case; `*.example.org` is one of them.
+    /// By the names in each, in lower case. `*.example.org` is such a name.
     by_name: BTreeMap<Box<str>, Arc<CertifiedKey>>,
 }
 
 impl Certificates {
-    /// Adds a certificate; a name that an earlier certificate has stays with that.
+    /// Adds a certificate. A name that an earlier certificate has stays with that one.
     fn add(&mut self, key: CertifiedKey) {
         let key = Arc::new(key);
         self.first.get_or_insert_with(|| Arc::clone(&key));
@@ -131,7 +131,7 @@ impl Certificates {
         }
     }
 
-    /// The one for a name; a star stands for the first label and no other (RFC 6125 6.4.3).
+    /// The certificate for a name. A star matches exactly the first label (RFC 6125 6.4.3).
     fn find(&self, name: &str) -> Option<&Arc<CertifiedKey>> {
         let name = name.to_ascii_lowercase();
         let starred = || self.by_name.get(&*format!("*.{}", name.split_once('.')?.1));

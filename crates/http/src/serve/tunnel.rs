@@ -1,4 +1,4 @@
-//! A connection that was upgraded: bytes both ways, whatever they mean.
+//! An upgraded connection: relays bytes in both directions, whatever they mean.
 
 use crate::serve::buffer::{Buffer, Outgoing};
 use crate::serve::h1::ClientHalf;
@@ -18,9 +18,9 @@ struct Direction {
     is_shut: bool,
 }
 
-/// Relays bytes in both directions until both sides have ended, one breaks, or nothing comes for `idle`; for `ending`
-/// once one side has ended, because the other may never find out. An error means that one side broke, and the other one
-/// may be at work.
+/// Relays bytes in both directions until both sides have ended, one breaks, or nothing arrives for `idle`. Once one
+/// side has ended, the timeout is `ending`, because the other side may never find out. An error means that one side
+/// broke, and that the server may still be working.
 pub(crate) async fn run(
     client: &mut ClientHalf,
     upstream: &mut Upstream,
@@ -48,7 +48,7 @@ pub(crate) async fn run(
 }
 
 impl Direction {
-    /// Passes on what there is. Returns whether anything moved.
+    /// Relays what has arrived. Returns whether anything moved.
     fn poll(
         &mut self,
         buf: &mut Buffer,
@@ -79,13 +79,13 @@ impl Direction {
                 match buf.poll_fill(from, cx) {
                     Poll::Ready(Ok(0)) => self.has_ended = true,
                     Poll::Ready(Ok(_)) => {}
-                    // Many end TLS without a word; what that cuts short, their protocol knows.
+                    // Many peers close TLS without an alert. Their own protocol detects truncation.
                     Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => {
                         self.has_ended = true;
                     }
                     Poll::Ready(Err(error)) => return Err(error),
                     Poll::Pending => {
-                        // It may wait for an hour (D1).
+                        // The connection may be idle for an hour (D1).
                         buf.release();
                         self.out.release();
                         break;

@@ -1,7 +1,7 @@
 //! Connections to servers, and idle connections that wait for the next request.
 //!
-//! Each worker keeps its own: no lock is taken and no thread is woken for one. The connection that was used last is used
-//! first, so that connections that are not needed grow old and are closed.
+//! Each worker keeps its own, without locks and without waking other threads. The most recently used connection is
+//! used first, so that unneeded connections grow old and are closed.
 
 use crate::serve::buffer::Buffer;
 use crate::serve::descriptors::ServerDescriptor;
@@ -26,7 +26,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 /// Idle connections that one worker keeps to one server.
 const IDLE_MAX: usize = 512;
 
-/// How long the first pause is before a unix socket is tried again whose backlog is full, and the longest.
+/// The first and the longest pause before a unix socket with a full backlog is tried again.
 const BACKLOG_PAUSE: Duration = Duration::from_millis(1);
 const BACKLOG_PAUSE_MAX: Duration = Duration::from_millis(32);
 
@@ -34,7 +34,7 @@ const BACKLOG_PAUSE_MAX: Duration = Duration::from_millis(32);
 #[derive(Debug)]
 pub(crate) struct Upstream {
     pub stream: ServerStream,
-    /// What was read of it; empty between two requests.
+    /// Bytes that were read from it; empty between two requests.
     pub buf: Buffer,
     pub server: Arc<LiveServer>,
     /// Whether it was used before: then the server may be closing it right now.
@@ -46,14 +46,14 @@ pub(crate) struct Upstream {
 #[derive(Debug, Default)]
 pub(crate) struct Idle {
     by_server: RefCell<BTreeMap<ServerId, Vec<(Instant, Upstream)>>>,
-    /// When the task that closes old connections looks next; never, if there is no such task.
+    /// When the task that closes old connections checks next; none if there is no such task.
     looks_at: Cell<Option<Instant>>,
-    /// Notified when it has to look earlier than that.
+    /// Notified when that task must check earlier.
     earlier: Notify,
 }
 
 impl Idle {
-    /// A connection to this server that is alive, as far as the system knows right now.
+    /// Takes a connection to this server that is still open, as far as the system knows.
     pub fn take(&self, server: &Arc<LiveServer>) -> Option<Upstream> {
         let mut by_server = self.by_server.borrow_mut();
         let idle = by_server.get_mut(&server.id)?;
@@ -70,7 +70,7 @@ impl Idle {
         None
     }
 
-    /// Keeps a connection whose last response is whole.
+    /// Keeps a connection whose last response is complete.
     pub fn put(self: &Rc<Self>, mut upstream: Upstream) {
         upstream.buf.release();
         let until = Instant::now() + duration(upstream.server.timeouts.idle);
@@ -90,11 +90,11 @@ impl Idle {
         }
     }
 
-    /// Closes a connection of a backend that has to give its descriptors. Returns whether there was any.
+    /// Closes a connection of a backend that must give up descriptors. Returns whether there was one.
     pub fn close_one(&self, gives: impl Fn(BackendId) -> bool) -> bool {
         let mut by_server = self.by_server.borrow_mut();
         let mut closed = by_server.values_mut().map(|idle| {
-            // All to one server are of one backend.
+            // All connections to one server belong to one backend.
             let has_to_give = idle.last().is_some_and(|(_, last)| gives(last.server.backend));
             if has_to_give { idle.pop() } else { None }
         });
@@ -103,12 +103,12 @@ impl Idle {
         closed.is_some()
     }
 
-    /// Closes all to servers that are not in use any more.
+    /// Closes all connections to servers that are no longer in use.
     pub fn retain(&self, is_kept: impl Fn(ServerId) -> bool) {
         self.by_server.borrow_mut().retain(|id, _| is_kept(*id));
     }
 
-    /// Closes connections as they grow old, until there are none.
+    /// Closes connections when they are too old, until there are none.
     async fn watch(self: Rc<Self>) {
         while let Some(next) = self.prune(Instant::now()) {
             self.looks_at.set(Some(next));
@@ -124,7 +124,7 @@ impl Idle {
     fn prune(&self, now: Instant) -> Option<Instant> {
         let mut by_server = self.by_server.borrow_mut();
         by_server.retain(|_, idle| {
-            // They are in no order: an edit may have changed how long they are kept.
+            // They are in no order, because an edit may have changed the idle timeout.
             for (_, mut upstream) in idle.extract_if(.., |(until, _)| *until <= now) {
                 upstream.stream.say_goodbye();
             }
@@ -137,11 +137,11 @@ impl Idle {
 /// Why a server cannot be connected to.
 #[derive(Debug)]
 pub(crate) enum ConnectError {
-    /// There is no connection.
+    /// The connection failed.
     Socket(io::Error),
-    /// There is one, but TLS on it failed.
+    /// The connection succeeded, but TLS on it failed.
     Tls(io::Error),
-    /// What TLS needs could not be read from files; the log says why.
+    /// The TLS files could not be read; the log gives the reason.
     Unready,
 }
 
@@ -156,12 +156,12 @@ impl fmt::Display for ConnectError {
 }
 
 impl ConnectError {
-    /// Whether it is about TLS.
+    /// Whether it concerns TLS.
     pub const fn is_of_tls(&self) -> bool {
         matches!(self, Self::Tls(_) | Self::Unready)
     }
 
-    /// Whether it says something about the server, not about this machine's means.
+    /// Whether it concerns the server, not the resources of this machine.
     pub fn is_of_server(&self) -> bool {
         use io::ErrorKind::{AddrNotAvailable, OutOfMemory, PermissionDenied};
         const NO_DESCRIPTORS: [i32; 3] = [
@@ -178,7 +178,7 @@ impl ConnectError {
             && !error.raw_os_error().is_some_and(|number| NO_DESCRIPTORS.contains(&number))
     }
 
-    /// What clients are shown of it; nothing about the connection itself.
+    /// What clients are shown of it: nothing about the connection itself.
     pub fn for_clients(&self) -> Option<&'static str> {
         match self {
             Self::Socket(_) => None,
@@ -202,8 +202,8 @@ pub(crate) async fn connect(
     Ok(Upstream { stream, buf, server, is_reused: false, _descriptor: descriptor })
 }
 
-/// Connects to a server, and shakes hands if it speaks TLS, both within `wait`. Whoever has the same `backlog` waits in
-/// line where a unix socket's is full.
+/// Connects to a server, and performs the handshake if it uses TLS, both within `wait`. Callers with the same
+/// `backlog` wait in line while the backlog of a unix socket is full.
 pub(crate) async fn open(
     server: &LiveServer,
     backlog: &Mutex<()>,
@@ -214,7 +214,7 @@ pub(crate) async fn open(
     let socket = opened.unwrap_or_else(late).map_err(ConnectError::Socket)?;
     socket.tell_soon();
     let Some((tls, name)) = &server.tls else { return Ok(ServerStream::Plain(socket)) };
-    // It is large, and connections without TLS do not carry it along.
+    // The handshake future is large; it is boxed so that connections without TLS do not carry it.
     let handshake = Box::pin(tls.connect(name.clone(), socket));
     let shaken = timeout_at(until, handshake).await.unwrap_or_else(|_| Some(late(())));
     let stream = shaken.ok_or(ConnectError::Unready)?.map_err(ConnectError::Tls)?;
@@ -238,13 +238,13 @@ async fn open_socket(address: &Address, backlog: &Mutex<()>, until: Instant) -> 
     Ok(Socket::Tcp(socket))
 }
 
-/// Connects to a unix socket; the caller bounds the time.
+/// Connects to a unix socket. The caller sets the timeout.
 ///
-/// A server whose backlog is full is busy, not dead: a TCP connection would wait then, but a unix socket fails with
-/// EAGAIN (connect(2)), and the system does not report when there is room. So it is tried again after a pause, by the
-/// first of those that wait, who holds `backlog`: if each tried by itself, thousands would use up a core.
+/// A server whose backlog is full is busy, not dead. A TCP connection would wait, but a unix socket fails with EAGAIN
+/// (connect(2)), and the system does not report when there is room. So the connection is retried after a pause by the
+/// first waiter, which holds `backlog`. If every waiter retried by itself, thousands of them would use up a core.
 async fn connect_unix(path: &str, backlog: &Mutex<()>) -> io::Result<UnixStream> {
-    // Whoever comes while others wait stands behind them.
+    // A request that arrives while others wait queues behind them.
     if backlog.try_lock().is_ok() {
         let connected = UnixStream::connect(path).await;
         if !is_full(&connected) {
@@ -263,7 +263,7 @@ async fn connect_unix(path: &str, backlog: &Mutex<()>) -> io::Result<UnixStream>
     }
 }
 
-/// Whether there was no connection because the backlog is full.
+/// Whether the connection failed because the backlog is full.
 fn is_full(connected: &io::Result<UnixStream>) -> bool {
     connected.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
 }
@@ -311,7 +311,7 @@ mod tests {
         Full { listener, path, _taken: taken }
     }
 
-    /// A server that has no time to accept is waited for.
+    /// The door waits for a server that is too busy to accept.
     #[tokio::test(start_paused = true)]
     async fn a_unix_socket_whose_backlog_is_full_is_waited_for() {
         let busy = full("busy");
@@ -325,7 +325,7 @@ mod tests {
         assert!(opened.is_ok(), "{opened:?}");
     }
 
-    /// Many that wait cost no more than one: the first tries, and the others have their turn when it has connected.
+    /// Many waiters cost no more than one: the first one retries, and the next one continues when it has connected.
     #[tokio::test(start_paused = true)]
     async fn requests_wait_in_line_for_a_unix_socket_whose_backlog_is_full_d1() {
         let busy = full("line");
@@ -344,7 +344,7 @@ mod tests {
         assert!(second.await.is_ok());
     }
 
-    /// But not longer than it takes to give up.
+    /// The wait ends with the timeout.
     #[tokio::test(start_paused = true)]
     async fn a_unix_socket_whose_backlog_stays_full_times_out() {
         let stuck = full("stuck");

@@ -1,8 +1,8 @@
-//! How servers are: whether each is up, and how often in a row it could not be connected to.
+//! The state of servers: whether each is up, and its connection failures in a row.
 //!
-//! Owns one account for each server at each address, which all workers share, whatever edits make of the server's
-//! other settings. A server has its account as soon as a request can be given to it: the worker that asks first makes
-//! it, so failures count also while the door's table does not have the server yet.
+//! Owns one entry for each server at each address, which all workers share and which survives edits of the server's
+//! other settings. A server has its entry as soon as a request can be assigned to it: the first worker that needs it
+//! creates it. So failures count even before the door's table has the server.
 
 use paceline_host::Control;
 use paceline_routing::Address;
@@ -18,15 +18,15 @@ pub(crate) struct VitalsOfAll(Mutex<Accounts>);
 type Accounts = BTreeMap<(ServerId, Address), Arc<Vitals>>;
 
 impl VitalsOfAll {
-    /// The vitals of a server at this address; of a new one, that it is up.
+    /// The vitals of a server at this address. A new server is up.
     pub fn of(&self, server: ServerId, address: &Address) -> Arc<Vitals> {
         Arc::clone(self.lock().entry((server, address.clone())).or_default())
     }
 
-    /// Forgets the servers that an edit deleted or moved.
+    /// Removes the servers that an edit deleted or moved.
     pub fn prune(&self, control: &Control) {
         let mut all = self.lock();
-        // It is read only now: a worker may have just asked for a server of an edit that is a moment old.
+        // The snapshot is taken under the lock: a worker may have just added a server from a very recent edit.
         let snapshot = control.snapshot();
         all.retain(|(id, address), _| {
             let server = snapshot.routing().server(*id);
@@ -39,18 +39,18 @@ impl VitalsOfAll {
     }
 }
 
-/// How a server is at one address, whatever edits make of its other settings.
+/// The state of a server at one address. It survives edits of the server's other settings.
 #[derive(Debug)]
 pub(crate) struct Vitals {
-    /// How often in a row it could not be connected to.
+    /// Connection failures in a row.
     failures: AtomicU32,
-    /// Whether that was too often and was reported, and the report was not handled yet.
+    /// Whether too many failures were reported, and the report was not handled yet.
     is_reported: AtomicBool,
-    /// Whether it is up, as it was last set in the engine.
+    /// Whether the server is up, as last set in the engine.
     is_up: AtomicBool,
-    /// Held while the engine is changed, so that the engine and this agree.
+    /// Held while the engine is changed, so that both agree.
     telling: Mutex<()>,
-    /// Held by the request that tries to connect again to a unix socket whose backlog is full; the others wait in line.
+    /// Held by the request that retries a unix socket whose backlog is full; the others wait in line.
     pub backlog: tokio::sync::Mutex<()>,
 }
 
@@ -71,32 +71,32 @@ impl Vitals {
         self.is_up.load(Ordering::Relaxed)
     }
 
-    /// It could not be connected to; how often in a row.
+    /// Counts a failure. Returns the failures in a row.
     pub fn fail(&self) -> u32 {
         self.failures.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Whether a report is due that it failed too often: once, until it counts anew.
+    /// Whether to report too many failures: once, until the count is reset.
     pub fn reports(&self) -> bool {
         !self.is_reported.swap(true, Ordering::Relaxed)
     }
 
-    /// Failures count anew.
+    /// Resets the count of failures.
     pub fn forget_failures(&self) {
         self.failures.store(0, Ordering::Relaxed);
         self.is_reported.store(false, Ordering::Relaxed);
     }
 
-    /// It could be connected to.
+    /// Connecting succeeded.
     pub fn succeed(&self) {
-        // Every connection comes by here; most find nothing to change.
+        // Every new connection calls this; most find nothing to change.
         if self.failures.load(Ordering::Relaxed) > 0 {
             self.forget_failures();
         }
     }
 
-    /// Keeps whether it is up from now on, and calls `tell`, which changes the engine. Nothing changes if that returns
-    /// false: then the engine's server is elsewhere by now. Returns the same.
+    /// Sets whether the server is up, and calls `tell`, which changes the engine. If that returns false, the server
+    /// has moved in the engine, and nothing changes. Returns the result of `tell`.
     pub fn set_up(&self, is_up: bool, tell: impl FnOnce(bool) -> bool) -> bool {
         let _telling = self.telling.lock().unwrap_or_else(paceline_host::broken);
         let before = self.is_up.swap(is_up, Ordering::Relaxed);
@@ -107,7 +107,7 @@ impl Vitals {
         is_told
     }
 
-    /// Calls `tell` again, which sets in the engine whether it is up, and returns that.
+    /// Calls `tell` again, which sets in the engine whether the server is up. Returns whether it is up.
     pub fn repeat(&self, tell: impl FnOnce(bool)) -> bool {
         let _telling = self.telling.lock().unwrap_or_else(paceline_host::broken);
         tell(self.is_up());

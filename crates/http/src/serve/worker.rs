@@ -1,18 +1,18 @@
 //! A worker: one thread, one runtime, its own connections from accept to close.
 //!
-//! Nothing of a connection is shared between workers but the settings, which never change in place, and
-//! the engine, which is one account for all of them.
+//! Workers share only the settings, which never change in place, and the engine, which counts for all of them.
 
 use crate::respond::Reply;
 use crate::serve::admit::refused;
 use crate::serve::clients::{Client, Clients, WaitCount};
-use crate::serve::connections::{Connections, CountedConnection, FrontendNumber, Scope};
+use crate::serve::connections::{Connections, CountedConnection, Full};
 use crate::serve::descriptors::{Descriptors, ServerDescriptor};
 use crate::serve::health::{FAILURES_MAX, Failed, Watchers};
 use crate::serve::listen::ListenPoint;
 use crate::serve::log::Log;
 use crate::serve::lost::Stop;
 use crate::serve::orphans::Orphans;
+use crate::serve::presence::Presence;
 use crate::serve::table::{LiveFrontend, LiveServer, Table, duration};
 use crate::serve::upstream::{ConnectError, Idle, Upstream, connect};
 use paceline_host::{Control, Permit, Reroute};
@@ -20,25 +20,23 @@ use paceline_routing::{Server, Site};
 use paceline_types::ServerId;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
-use std::task::{Context, Waker};
+use std::task::Poll;
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// Dead servers of one backend that a request tries at most, however many there are.
+/// Maximum dead servers of one backend that a request tries.
 const SERVERS_TRIED_MAX: usize = 16;
 
 /// How long an idle connection stays open when the daemon ends: a request may be on its way.
 const DRAIN_GRACE: Duration = Duration::from_millis(500);
 
-/// How long idle connections of all workers have to make room for a request before an orphan does.
+/// How long the idle connections of all workers have to make room for a request before an orphan must.
 const GIVING: Duration = Duration::from_millis(50);
-
-/// So many connections of one client are looked at for one that is idle.
-const LOOKED_AT: usize = 64;
 
 /// What all workers share.
 #[derive(Clone, Debug)]
@@ -50,9 +48,6 @@ pub(crate) struct Means {
     pub clients: Arc<Clients>,
 }
 
-/// A connection of a client: the number of the client's account, the frontend, and its own number.
-type PresentKey = (u64, FrontendNumber, u64);
-
 /// One worker's state.
 pub(crate) struct Worker {
     pub control: Arc<Control>,
@@ -61,15 +56,12 @@ pub(crate) struct Worker {
     pub means: Means,
     table: RefCell<Arc<Table>>,
     is_draining: Cell<bool>,
-    /// Connections of clients, by the number of the client's account, that of their frontend, and their own.
-    present: RefCell<BTreeMap<PresentKey, Rc<Presence>>>,
+    /// Connections of clients, by their numbers.
+    present: RefCell<BTreeMap<u64, Arc<Presence>>>,
     numbers: Cell<u64>,
-    /// The frontend and the number of the connection at which the next search for an idle one begins.
-    hand: Cell<(FrontendNumber, u64)>,
-    seekers: Rc<Seekers>,
     /// Notified when a connection has ended, or a listener.
     ended: Notify,
-    /// Notified when there are other settings, and when the daemon ends.
+    /// Notified when the settings change, and when the daemon ends.
     reconfigured: Notify,
     /// Listeners that still accept.
     listeners: Cell<usize>,
@@ -82,115 +74,39 @@ impl std::fmt::Debug for Worker {
     }
 }
 
-/// A connection as the worker sees it: how to wake it, and whether it may end for another.
-#[derive(Debug, Default)]
-pub(crate) struct Presence {
-    waker: RefCell<Option<Waker>>,
-    is_idle: Cell<bool>,
-    is_displaced: Cell<bool>,
-    has_ended: Cell<bool>,
-    /// Those of the same worker that wait for an idle one.
-    seekers: Rc<Seekers>,
-}
-
-/// Listeners that wait for a connection that may end for another.
-#[derive(Debug, Default)]
-struct Seekers {
-    count: Cell<usize>,
-    /// Notified when a connection has become idle.
-    found: Notify,
-}
-
-impl Presence {
-    /// The connection's task waits, and wants to be woken when the daemon ends.
-    pub fn wait(&self, cx: &Context<'_>) {
-        let mut waker = self.waker.borrow_mut();
-        if !waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
-            *waker = Some(cx.waker().clone());
-        }
-    }
-
-    /// Has the connection's task look again.
-    pub fn wake(&self) {
-        if let Some(waker) = self.waker.borrow_mut().take() {
-            waker.wake();
-        }
-    }
-
-    /// The connection has no request, or has one again.
-    pub fn set_idle(&self, is_idle: bool) {
-        let was_idle = self.is_idle.replace(is_idle);
-        if is_idle && !was_idle && self.seekers.count.get() > 0 {
-            self.seekers.found.notify_waiters();
-        }
-    }
-
-    /// Whether it has to end for another connection: it has no request, and begins none.
-    pub const fn is_displaced(&self) -> bool {
-        self.is_displaced.get()
-    }
-
-    /// Whether it has ended. Then its place is given back.
-    pub const fn has_ended(&self) -> bool {
-        self.has_ended.get()
-    }
-
-    /// Has it end for another connection if it is idle. Returns whether it does.
-    fn displace(&self) -> bool {
-        let is_displaced = self.is_idle.get() && !self.is_displaced.replace(self.is_idle.get());
-        if is_displaced {
-            self.wake();
-        }
-        is_displaced
-    }
-}
-
 /// That a connection is there; it is not when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Present {
     worker: Rc<Worker>,
     number: u64,
-    pub presence: Rc<Presence>,
     frontend: Arc<LiveFrontend>,
     counted: CountedConnection,
 }
 
 impl Present {
-    fn key(&self) -> PresentKey {
-        (self.counted.account().number, self.counted.frontend(), self.number)
+    pub const fn presence(&self) -> &Arc<Presence> {
+        self.counted.presence()
     }
 
-    /// The connection belongs to the client that a PROXY header names. Returns whether that client may have it.
-    pub fn is_of(&mut self, client: Client) -> bool {
-        let worker = &self.worker;
-        let account = worker.means.clients.account(client);
+    /// Assigns the connection to the client that a PROXY header names. Returns whether that client may have it.
+    pub async fn is_of(&mut self, client: Client) -> bool {
+        let means = &self.worker.means;
+        let (account, at) = (means.clients.account(client), self.frontend.at());
         // Its own place stays taken, so only the share of that client counts.
-        let share = self.counted.share_of(self.frontend.at(), &account);
-        if share.is_some_and(|scope| worker.displace(account.number, scope).is_none()) {
+        let share =
+            || self.counted.share_of(at, &account).map_or(Ok(()), |of| Err(Full::Share(of)));
+        if means.connections.room_for(at, &account, share).await.is_none() {
             return false;
         }
-        let mut present = worker.present.borrow_mut();
-        present.remove(&self.key());
         self.counted.move_to(account);
-        present.insert(self.key(), Rc::clone(&self.presence));
         true
     }
 }
 
 impl Drop for Present {
     fn drop(&mut self) {
-        self.worker.present.borrow_mut().remove(&self.key());
-        self.presence.has_ended.set(true);
+        self.worker.present.borrow_mut().remove(&self.number);
         self.worker.ended.notify_one();
-    }
-}
-
-/// That a listener waits for an idle connection.
-struct Seeks<'a>(&'a Seekers);
-
-impl Drop for Seeks<'_> {
-    fn drop(&mut self) {
-        self.0.count.set(self.0.count.get() - 1);
     }
 }
 
@@ -209,78 +125,80 @@ impl Worker {
             is_draining: Cell::new(false),
             present: RefCell::default(),
             numbers: Cell::new(0),
-            hand: Cell::default(),
-            seekers: Rc::default(),
         })
     }
 
-    /// A connection was accepted.
+    /// Registers an accepted connection.
     pub fn enter(
         self: &Rc<Self>,
         frontend: Arc<LiveFrontend>,
         counted: CountedConnection,
     ) -> Present {
         let number = self.numbers.replace(self.numbers.get() + 1);
-        let seekers = Rc::clone(&self.seekers);
-        let presence = Rc::new(Presence { seekers, ..Presence::default() });
-        let present = Present { worker: Rc::clone(self), number, presence, frontend, counted };
-        self.present.borrow_mut().insert(present.key(), Rc::clone(&present.presence));
-        present
+        self.present.borrow_mut().insert(number, Arc::clone(counted.presence()));
+        Present { worker: Rc::clone(self), number, frontend, counted }
     }
 
-    /// Ends an idle connection of this account, one of the oldest of these that this worker has. Returns it, if there
-    /// was any.
-    pub fn displace(&self, account: u64, scope: Scope) -> Option<Rc<Presence>> {
-        let present = self.present.borrow();
-        let (first, last) = scope.map_or((0, FrontendNumber::MAX), |frontend| (frontend, frontend));
-        let (first, last) = ((account, first, 0), (account, last, u64::MAX));
-        let (frontend, number) = self.hand.get();
-        let hand = (account, frontend, number).clamp(first, last);
-        let (newer, older) = (present.range(hand..=last), present.range(first..hand));
-        // Connections may be many, and all busy: the next call begins where this one ended.
-        newer.chain(older).take(LOOKED_AT).find_map(|((_, frontend, number), presence)| {
-            self.hand.set((*frontend, *number));
-            presence.displace().then(|| Rc::clone(presence))
-        })
+    /// What a connection does before its first request, unless the daemon ends and it has not done it soon, or it has to
+    /// end for another. It is idle meanwhile.
+    pub async fn before_request<T>(
+        &self,
+        presence: &Arc<Presence>,
+        done: impl Future<Output = T>,
+    ) -> Option<T> {
+        let ending = poll_fn(|cx| {
+            presence.wait(cx);
+            presence.set_idle();
+            match self.is_draining() || presence.is_displaced() {
+                true => Poll::Ready(()),
+                false => Poll::Pending,
+            }
+        });
+        let ended = async {
+            ending.await;
+            if !presence.is_displaced() {
+                tokio::time::sleep(DRAIN_GRACE).await;
+            }
+        };
+        let done = tokio::select! {
+            biased;
+            done = done => Some(done),
+            () = ended => None,
+        };
+        // Both may have happened since it was looked at last.
+        let begins = presence.begin();
+        done.filter(|_| begins)
     }
 
-    /// Returns when a connection of this worker has become idle since this was first polled.
-    pub async fn one_is_idle(&self) {
-        let seekers = &self.seekers;
-        seekers.count.set(seekers.count.get() + 1);
-        let _seeks = Seeks(seekers);
-        seekers.found.notified().await;
-    }
-
-    /// Uses other settings from now on.
+    /// Applies other settings.
     pub fn configure(&self, table: Arc<Table>) {
         self.idle.retain(|server| table.servers.contains_key(&server));
         *self.table.borrow_mut() = table;
         self.reconfigured.notify_waiters();
     }
 
-    /// Waits for other settings, or the daemon's end.
+    /// Waits for other settings, or for the daemon to end.
     pub async fn configured(&self) {
         self.reconfigured.notified().await;
     }
 
-    /// A listener begins to accept.
+    /// Counts a listener that begins to accept.
     pub fn begin_listener(&self) {
         self.listeners.set(self.listeners.get() + 1);
     }
 
-    /// A listener has accepted all that it will.
+    /// A listener has accepted its last connection.
     pub fn end_listener(&self) {
         self.listeners.set(self.listeners.get() - 1);
         self.ended.notify_one();
     }
 
-    /// The frontend that listens at this place now, whatever its name; none if no frontend does any more.
+    /// The frontend that listens at this place now, whatever its name; none if there is none any more.
     pub fn frontend(&self, place: &ListenPoint) -> Option<Arc<LiveFrontend>> {
         self.table.borrow().places.get(&place.number).cloned()
     }
 
-    /// The daemon ends: connections end as soon as they have nothing to do. Returns when all have.
+    /// The daemon ends: connections end as soon as they are idle. Returns when all have ended.
     pub async fn drain(&self) {
         self.is_draining.set(true);
         self.reconfigured.notify_waiters();
@@ -296,17 +214,17 @@ impl Worker {
         self.is_draining.get()
     }
 
-    /// The same, to be read later.
+    /// Whether the worker drains, to be read later.
     pub const fn draining(&self) -> &Cell<bool> {
         &self.is_draining
     }
 
-    /// How long an idle connection stays when the daemon ends.
+    /// How long an idle connection stays open when the daemon ends.
     pub const fn drain_grace(&self) -> Duration {
         DRAIN_GRACE
     }
 
-    /// Itself, for tasks that outlive a call.
+    /// A reference to the worker itself, for tasks that outlive a call.
     pub fn own(&self) -> Option<Rc<Self>> {
         self.own.upgrade()
     }
@@ -321,11 +239,12 @@ impl Worker {
         })
     }
 
-    /// What a request connects to that was given this site: never another address, where it is not counted.
+    /// The server for a request that was assigned to this site. It never has another address, where the request is
+    /// not counted.
     ///
-    /// The engine uses an edit before the door's table does, and a request may have been given its server before
-    /// the edit. So where the table has the server at another address or not at all, the configuration in use is
-    /// asked for the rest of the settings. A grant is never newer than that. None if an edit deleted the server.
+    /// The engine applies an edit before the door's table does, and a request may have been assigned its server
+    /// before the edit. So if the table lacks the server, or has it at another address, the remaining settings come
+    /// from the configuration in use. A grant is never newer than that. None if an edit deleted the server.
     fn server(&self, site: &Site) -> Option<Arc<LiveServer>> {
         let table = self.table.borrow();
         let of = |known: &BTreeMap<ServerId, Arc<LiveServer>>| {
@@ -341,7 +260,7 @@ impl Worker {
         })
     }
 
-    /// Waits until the door's table has a server, for as long as connecting to it may take.
+    /// Waits until the door's table has a server, at most for the timeout of connecting to it.
     async fn learn(&self, server: &LiveServer) {
         let is_known = || self.table.borrow().servers.contains_key(&server.id);
         let known = async {
@@ -349,18 +268,18 @@ impl Worker {
                 self.configured().await;
             }
         };
-        // The caller looks at what is there by then.
+        // The caller checks the table again in either case.
         let _ = tokio::time::timeout(duration(server.timeouts.connect), known).await;
     }
 
-    /// Reports a server that cannot be connected to. Whether more requests may be sent there.
+    /// Reports a server that cannot be connected to. Returns whether more requests may be sent there.
     fn tell_failed(&self, server: &Arc<LiveServer>, error: &ConnectError) -> bool {
         let failed = match error.is_of_server() {
             true => self.means.watchers.failed(&self.control, server),
             false => Failed { in_a_row: 0, is_used: true },
         };
         let is_first = failed.in_a_row == 1;
-        // Nothing else may ever report what is wrong with a certificate.
+        // A faulty certificate may be reported nowhere else.
         if is_first && error.is_of_tls() {
             tracing::warn!(server = %server.name, %error, "a server cannot be connected to");
         } else {
@@ -378,8 +297,8 @@ impl Worker {
         (FAILURES_MAX - 1) * servers + 1
     }
 
-    /// Has a request whose server cannot be used go to another one. It waits where none has room; its
-    /// answer if it may not, and nothing if there is no other.
+    /// Assigns a request whose server cannot be used to another one. It waits if none has room. Returns false if
+    /// there is no other server; the error is its response if it may not wait.
     async fn reroute(&self, permit: &mut Permit, waits: &mut WaitCount) -> Result<bool, Stop> {
         let waiting = match permit.reroute() {
             Reroute::Server => return Ok(true),
@@ -397,7 +316,7 @@ impl Worker {
         }
     }
 
-    /// A request that was admitted waits all the same, and counts for its client as others do that wait.
+    /// An admitted request that waits counts for its client like any other waiting request.
     fn wait(&self, waits: &mut WaitCount) -> Result<(), Box<Stop>> {
         waits.wait(&self.means.clients).map_err(|full| Box::new(refused(self, &full)))
     }
@@ -409,8 +328,8 @@ impl Worker {
         }
     }
 
-    /// A descriptor for a connection to this server. If its backend may have none, the request waits until others make
-    /// room (`make_room`), for as long as connecting may take.
+    /// A descriptor for a connection to this server. If its backend may have none, the request waits for room
+    /// (`make_room`), at most for the timeout of connecting.
     async fn descriptor(
         &self,
         server: &LiveServer,
@@ -427,12 +346,12 @@ impl Worker {
         })
     }
 
-    /// Makes room for requests that wait for a descriptor, on any worker: idle connections are closed at once, and the
-    /// oldest orphans end when that was not enough. Nothing is done unless something has changed. It never ends.
+    /// Makes room for requests that wait for a descriptor, on any worker: closes idle connections at once, and ends
+    /// the oldest orphans if that was not enough. It acts only when something has changed, and never returns.
     pub async fn make_room(&self) {
         let mut displaces_at = None;
         loop {
-            // It listens before it looks, so that no change is missed in between.
+            // Registering before the check ensures that no change is missed in between.
             let mut wanted = pin!(self.means.descriptors.wanted());
             wanted.as_mut().enable();
             while self.idle.close_one(|backend| self.means.descriptors.gives(backend)) {}
@@ -447,8 +366,7 @@ impl Worker {
                 biased;
                 () = tokio::time::sleep_until(at) => {
                     displaces_at = None;
-                    let waiting = self.means.descriptors.waiting();
-                    self.means.orphans.displace(waiting, |of| self.means.descriptors.gives(of));
+                    self.means.orphans.displace(|of| self.means.descriptors.wanted_of(of));
                     wanted.await;
                 }
                 () = &mut wanted => {}
@@ -456,8 +374,8 @@ impl Worker {
         }
     }
 
-    /// A connection to the server that the request was given, or to another if it cannot be connected
-    /// to. Without `is_fresh` one that was used before will do.
+    /// Connects to the server that the request was assigned, or to another one if that fails. Unless `is_fresh` is
+    /// set, an idle connection may be reused.
     pub async fn connect(
         &self,
         permit: &mut Permit,
@@ -480,13 +398,13 @@ impl Worker {
         loop {
             let server = permit.site().and_then(|site| self.server(site));
             let Some(server) = server else {
-                // An edit took its server away.
+                // An edit removed its server.
                 if self.reroute(permit, waits).await? {
                     continue;
                 }
                 return Err(Stop::Reply(Reply::no_server()));
             };
-            // What its TLS needs may be about to be read.
+            // The TLS files of the server may be about to be read.
             if server.is_unready() && !std::mem::replace(&mut has_waited, true) {
                 self.wait(waits).map_err(|stop| *stop)?;
                 self.learn(&server).await;
@@ -503,9 +421,9 @@ impl Worker {
                 }
                 Err(error) => error,
             };
-            // A server that is dead is down after a few failures; until then a request may come to it again. Once it
-            // is down, or an edit has moved it, what failed there is explained, and a request that waited for its
-            // turn again begins anew. It begins anew after every edit as well: servers that were down may be up again.
+            // A dead server is down after a few failures; until then a request may be sent to it again. The count of
+            // tries restarts when the server is down or an edit has moved it, because its failures are then
+            // explained. It also restarts after every edit, because servers that were down may be up again.
             let before = std::mem::replace(&mut generation, self.control.generation());
             tries = if before == generation { tries } else { 0 };
             tries = if self.tell_failed(&server, &error) { tries + 1 } else { 0 };

@@ -1,4 +1,4 @@
-//! Bodies: where one ends, and how it is written on.
+//! Bodies: finds the end of a body, and writes a body in its new framing.
 
 use super::chunked::{ChunkError, Chunked};
 use std::ops::Range;
@@ -6,14 +6,14 @@ use std::ops::Range;
 /// How the end of a body is found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Framing {
-    /// There is none.
+    /// There is no body.
     #[default]
     None,
-    /// So many bytes, at least one.
+    /// A length of at least one byte.
     Length(u64),
     /// The chunked coding.
     Chunked,
-    /// All that comes until the connection ends.
+    /// Everything until the connection ends.
     Close,
 }
 
@@ -26,7 +26,7 @@ pub(crate) enum Decoder {
     Close,
 }
 
-/// How far one call came.
+/// The progress of one call.
 #[derive(Debug)]
 pub(crate) struct Progress {
     /// How many bytes were read.
@@ -53,7 +53,7 @@ impl Decoder {
         }
     }
 
-    /// Reads on to the next data.
+    /// Reads up to the next data, or to the trailers.
     pub fn read(&mut self, input: &[u8]) -> Result<Progress, ChunkError> {
         let read = match self {
             Self::Done => 0,
@@ -74,7 +74,12 @@ impl Decoder {
         Ok(Progress { read, data: 0..read })
     }
 
-    /// The connection ended: whether the body ended with it.
+    /// Whether trailers follow, if `next` are the next bytes.
+    pub fn is_before_trailers(&self, next: &[u8]) -> bool {
+        matches!(self, Self::Chunked(chunked) if chunked.is_before_trailers(next))
+    }
+
+    /// The connection ended. Returns whether this ends the body.
     pub fn end(&mut self) -> bool {
         if matches!(self, Self::Close) {
             *self = Self::Done;
@@ -82,7 +87,7 @@ impl Decoder {
         self.is_done()
     }
 
-    /// The trailers, line by line, once it is done.
+    /// The trailers, line by line, once the body is done.
     pub fn trailers(&self) -> &[u8] {
         match self {
             Self::Chunked(chunked) => chunked.trailers(),
@@ -105,7 +110,7 @@ impl Encoder {
     /// Writes one piece of data.
     pub fn write(self, data: &[u8], out: &mut Vec<u8>) {
         if data.is_empty() {
-            // An empty chunk would be the last one.
+            // An empty chunk would end the body.
             return;
         }
         if !self.is_chunked {
@@ -118,7 +123,7 @@ impl Encoder {
         out.extend_from_slice(b"\r\n");
     }
 
-    /// Writes the end, with `trailers`, which were checked and end with their lines.
+    /// Writes the end. `trailers` were checked, and each line has its end.
     pub fn finish(self, trailers: &[u8], out: &mut Vec<u8>) {
         if self.is_chunked {
             out.extend_from_slice(b"0\r\n");

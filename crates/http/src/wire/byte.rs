@@ -1,10 +1,10 @@
-//! Which bytes may stand where.
+//! Which bytes are allowed in which part of a head.
 
 const TOKEN: u8 = 1;
 const VALUE: u8 = 2;
 const TARGET: u8 = 4;
 
-/// For every byte, the places where it may stand.
+/// For every byte, the parts where it is allowed.
 static CLASS: [u8; 256] = classes();
 
 const fn classes() -> [u8; 256] {
@@ -15,7 +15,7 @@ const fn classes() -> [u8; 256] {
         if b.is_ascii_alphanumeric() || is_token_mark(b) {
             table[byte] |= TOKEN;
         }
-        // RFC 9110 5.5: visible characters, blanks, tabs and what is not ASCII.
+        // RFC 9110 5.5: visible characters, spaces, tabs and non-ASCII bytes.
         if b == b'\t' || (b >= b' ' && b != 0x7f) {
             table[byte] |= VALUE;
         }
@@ -51,17 +51,17 @@ const fn has(byte: u8, class: u8) -> bool {
     CLASS[byte as usize] & class != 0
 }
 
-/// Whether a byte may stand in a method or in the name of a field (RFC 9110 5.6.2).
+/// Whether a byte is allowed in a method or in the name of a field (RFC 9110 5.6.2).
 pub(crate) const fn is_token(byte: u8) -> bool {
     has(byte, TOKEN)
 }
 
-/// Whether a byte may stand in the value of a field.
+/// Whether a byte is allowed in the value of a field.
 pub(crate) const fn is_value(byte: u8) -> bool {
     has(byte, VALUE)
 }
 
-/// Whether all bytes may stand there.
+/// Whether all bytes are allowed in the value of a field.
 pub(crate) fn is_value_text(bytes: &[u8]) -> bool {
     const ONES: u64 = u64::from_le_bytes([1; 8]);
     const HIGH: u64 = u64::from_le_bytes([0x80; 8]);
@@ -75,21 +75,21 @@ pub(crate) fn is_value_text(bytes: &[u8]) -> bool {
     };
     let (words, rest) = bytes.as_chunks::<8>();
     let are_values = |bytes: &[u8]| bytes.iter().all(|byte| is_value(*byte));
-    // What is not plain may still be a tab.
+    // A word that is not plain may still contain a tab.
     words.iter().all(|word| is_plain(word) || are_values(word)) && are_values(rest)
 }
 
-/// Whether a byte may stand in the target of a request.
+/// Whether a byte is allowed in the target of a request.
 pub(crate) const fn is_target(byte: u8) -> bool {
     has(byte, TARGET)
 }
 
-/// Whether all bytes are such, and there is one.
+/// Whether the text is a token: not empty, and every byte allowed.
 pub(crate) fn is_token_text(bytes: &[u8]) -> bool {
     !bytes.is_empty() && bytes.iter().all(|byte| is_token(*byte))
 }
 
-/// Without blanks and tabs at either end.
+/// The bytes without spaces and tabs at either end.
 pub(crate) fn trimmed(mut bytes: &[u8]) -> &[u8] {
     while let [b' ' | b'\t', rest @ ..] = bytes {
         bytes = rest;
@@ -100,7 +100,7 @@ pub(crate) fn trimmed(mut bytes: &[u8]) -> &[u8] {
     bytes
 }
 
-/// A decimal number, only digits, that fits.
+/// A decimal number of digits only; none if it does not fit.
 pub(crate) fn number(bytes: &[u8]) -> Option<u64> {
     if bytes.is_empty() || bytes.len() > 19 {
         return None;

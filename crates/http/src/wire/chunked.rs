@@ -1,20 +1,20 @@
 //! The chunked transfer coding (RFC 9112 7.1), read strictly.
 //!
-//! Every line must end with CR LF, those of extensions included, which other proxies let through (H1).
-//! Extensions are checked and left out; trailers are kept.
+//! Every line must end with CR LF, including chunk extensions, where other proxies are lax (H1). Extensions are
+//! checked and dropped; trailers are kept.
 
 use super::byte::is_value;
 use crate::limits::{CHUNK_EXTENSION_BYTES_MAX, TRAILER_BYTES_MAX};
 use std::ops::Range;
 
-/// Most digits of a chunk's size: more than any that can be meant.
+/// Maximum digits of a chunk size, more than any real chunk needs.
 const SIZE_DIGITS_MAX: u32 = 15;
 
-/// How far the coding has been read.
+/// The state of the decoder.
 #[derive(Debug)]
 pub(crate) struct Chunked {
     expected: Expected,
-    /// Trailers so far, line by line, each with its end.
+    /// Trailers so far, line by line, each with its line end.
     trailers: Vec<u8>,
 }
 
@@ -25,12 +25,12 @@ enum Expected {
         size: u64,
         digits: u32,
     },
-    /// In the extensions behind it, so many bytes into them.
+    /// In the extensions after the size, `len` bytes into them.
     Extension {
         size: u64,
         len: usize,
     },
-    /// Before the line feed behind size and extensions.
+    /// Before the line feed after size and extensions.
     SizeEnd {
         size: u64,
     },
@@ -38,7 +38,7 @@ enum Expected {
     Data {
         left: u64,
     },
-    /// Before the end of line behind the data.
+    /// Before the line end after the data.
     DataReturn,
     DataFeed,
     /// In a line of the trailers.
@@ -46,7 +46,7 @@ enum Expected {
     Done,
 }
 
-/// Why bytes are not chunked.
+/// Why the bytes are not valid chunked coding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ChunkError(pub &'static str);
 
@@ -66,12 +66,18 @@ impl Chunked {
         self.expected == Expected::Done
     }
 
-    /// The trailers, line by line, once it is done.
+    /// The trailers, line by line, once decoding is done.
     pub fn trailers(&self) -> &[u8] {
         &self.trailers
     }
 
-    /// Reads on to the next data: how many bytes were read, and which of them are data.
+    /// Whether trailers follow, if `next` are the next bytes. A section without trailers is only a line end.
+    pub fn is_before_trailers(&self, next: &[u8]) -> bool {
+        let first = self.trailers.first().or(next.first());
+        self.expected == Expected::Trailer && first != Some(&b'\r')
+    }
+
+    /// Reads up to the next data, or to the trailers. Returns how many bytes were read, and which of them are data.
     pub fn read(&mut self, input: &[u8]) -> Result<(usize, Range<usize>), ChunkError> {
         let mut at = 0;
         while at < input.len() && self.expected != Expected::Done {
@@ -83,13 +89,17 @@ impl Chunked {
                 let end = at + len as usize;
                 return Ok((end, at..end));
             }
+            let is_last_size = matches!(self.expected, Expected::SizeEnd { size: 0 });
             self.expected = self.next(input[at])?;
             at += 1;
+            if is_last_size {
+                break;
+            }
         }
         Ok((at, at..at))
     }
 
-    /// The state behind one more byte that is no data.
+    /// The state after one more byte that is not data.
     fn next(&mut self, byte: u8) -> Result<Expected, ChunkError> {
         Ok(match self.expected {
             Expected::Size { size, digits } => match (char::from(byte).to_digit(16), byte) {
@@ -145,7 +155,7 @@ mod tests {
     };
     use crate::limits::{CHUNK_EXTENSION_BYTES_MAX, TRAILER_BYTES_MAX};
 
-    /// The data, the trailers and what is left, read in pieces of `step`.
+    /// The data, the trailers and the remaining length, read in pieces of `step`.
     fn check(input: &[u8], step: usize) -> Result<(Vec<u8>, Vec<u8>, usize), ChunkError> {
         let (mut chunked, mut data, mut at) = (Chunked::new(), vec![], 0);
         while at < input.len() && !chunked.is_done() {
@@ -168,6 +178,23 @@ mod tests {
             assert_eq!(left, 3, "what follows is not touched");
         }
         assert_eq!(check(b"0\r\n\r\n", 1).unwrap(), (vec![], vec![], 0));
+    }
+
+    /// So that a caller can stop there.
+    #[test]
+    fn reading_stops_before_trailers() {
+        let cases = [("x: 1\r\n\r\n", true), ("", true), ("\r\n", false), ("\r", false)];
+        for (rest, is_before) in cases {
+            let mut chunked = Chunked::new();
+            let input = format!("0\r\n{rest}");
+            assert!(!chunked.is_before_trailers(input.as_bytes()));
+            assert_eq!(chunked.read(input.as_bytes()), Ok((3, 3..3)));
+            assert_eq!(chunked.is_before_trailers(rest.as_bytes()), is_before, "{rest:?}");
+        }
+        let (mut chunked, rest) = (Chunked::new(), [&b"\r"[..], b"\n"]);
+        assert_eq!(chunked.read(b"0\r\n"), Ok((3, 3..3)));
+        assert_eq!(chunked.read(rest[0]), Ok((1, 1..1)));
+        assert!(!chunked.is_before_trailers(rest[1]), "the line end is cut in two");
     }
 
     #[test]

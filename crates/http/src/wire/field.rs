@@ -1,4 +1,4 @@
-//! The fields of a head: where each stands in the buffer, and which of them the proxy minds.
+//! The fields of a head: their positions in the buffer, and which of them matter to the proxy.
 
 use super::byte::{is_token, is_value_text, trimmed};
 use crate::limits::{FIELDS_MAX, OPTIONS_MAX};
@@ -11,7 +11,7 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
-    /// The piece of `whole` that `part`, a slice of it, is.
+    /// The position of `part`, a slice of `whole`.
     pub fn of(whole: &[u8], part: &[u8]) -> Self {
         let start = part.as_ptr().addr().wrapping_sub(whole.as_ptr().addr());
         debug_assert!(start + part.len() <= whole.len(), "a part lies within the whole");
@@ -24,10 +24,10 @@ impl Piece {
     }
 }
 
-/// A field that means something to the proxy.
+/// A field that matters to the proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Header {
-    /// One of all the others.
+    /// Any other field.
     Other,
     Authorization,
     Connection,
@@ -36,9 +36,8 @@ pub(crate) enum Header {
     Expect,
     Forwarded,
     Host,
-    /// `Keep-Alive`, `Proxy-Connection`, `Proxy-Authenticate`, `Proxy-Authorization`,
-    /// `HTTP2-Settings`, and whatever `Connection` names: they are between two neighbours and go no
-    /// further (H3).
+    /// `Keep-Alive`, `Proxy-Connection`, `Proxy-Authenticate`, `Proxy-Authorization`, `HTTP2-Settings`, and every
+    /// field that `Connection` names. They are hop-by-hop and not forwarded (H3).
     Hop,
     Te,
     Trailer,
@@ -53,7 +52,7 @@ impl Header {
     /// The field of this name, whatever its case.
     pub fn named(name: &[u8]) -> Self {
         let is = |other: &str| name.eq_ignore_ascii_case(other.as_bytes());
-        // Most fields are none of these, and their length alone shows it.
+        // The length alone rules out most fields.
         match name.len() {
             2 if is("te") => Self::Te,
             4 if is("host") => Self::Host,
@@ -87,27 +86,27 @@ pub(crate) struct Field {
     pub value: Piece,
 }
 
-/// The fields of one head, in their order. Kept from one head to the next for its room.
+/// The fields of one head, in order. Reused from one head to the next to keep its memory.
 #[derive(Debug, Default)]
 pub(crate) struct Fields(Vec<Field>);
 
-/// Why lines are no fields.
+/// Why lines are not valid fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FieldError {
     /// There are more than [`FIELDS_MAX`].
     TooMany,
-    /// A name is empty or has a character that none has; a blank before the colon is one.
+    /// A name is empty or has a character that is not allowed, such as a space before the colon.
     Name,
     /// A value has a control character.
     Value,
-    /// A line begins with a blank, as continued lines did.
+    /// A line begins with a space, as in obsolete line folding.
     Folded,
     /// A line ends with a bare line feed, or has a bare carriage return in it.
     LineEnd,
 }
 
 impl FieldError {
-    /// In words.
+    /// The message for the client.
     pub const fn text(self) -> &'static str {
         match self {
             Self::TooMany => "too many header fields",
@@ -120,13 +119,13 @@ impl FieldError {
 }
 
 impl Fields {
-    /// Bytes of memory that it takes.
+    /// Bytes of memory that it uses.
     pub const fn memory(&self) -> usize {
         self.0.capacity() * size_of::<Field>()
     }
 
-    /// Reads the lines of `block` (each with its end) as fields, in place of those there were. Pieces
-    /// are of `whole`, of which `block` is a part.
+    /// Parses the lines of `block` (each with its line end) as fields, and replaces the previous ones. Positions are
+    /// relative to `whole`, which contains `block`.
     pub fn read(&mut self, whole: &[u8], block: &[u8]) -> Result<(), FieldError> {
         self.0.clear();
         let mut rest = block;
@@ -146,12 +145,11 @@ impl Fields {
         Ok(())
     }
 
-    /// Makes a [`Header::Hop`] of each field that `Connection` names, but for those whose header is one
-    /// of `kept`. To be called when `Connection` is known to have at most [`OPTIONS_MAX`] options.
+    /// Marks each field that `Connection` names as [`Header::Hop`], except for the headers in `kept`. Before the
+    /// call, `Connection` must be known to have at most [`OPTIONS_MAX`] options.
     ///
-    /// The options are taken apart once, whatever the number of fields, and names are compared by letters
-    /// only where their digests are the same: many long names that are nearly equal cost no more than
-    /// others.
+    /// The options are split once, whatever the number of fields, and names are compared by letters only if their
+    /// digests match. So many long names that are nearly equal cost no more than others.
     pub fn set_hops(&mut self, whole: &[u8], kept: &[Header]) {
         let mut room: [(u64, &[u8]); OPTIONS_MAX] = [(0, b""); OPTIONS_MAX];
         let connections = self.0.iter().filter(|field| field.header == Header::Connection);
@@ -178,14 +176,14 @@ impl Fields {
         self.0.iter()
     }
 
-    /// The values of a field, in their order.
+    /// The values of a field, in order.
     pub fn all<'a>(&'a self, header: Header, whole: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
         let ours = self.0.iter().filter(move |field| field.header == header);
         ours.map(move |field| field.value.of_bytes(whole))
     }
 }
 
-/// The options of a value of `Connection`.
+/// The options in a value of `Connection`.
 pub(super) fn options(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = Some(value);
     std::iter::from_fn(move || {
@@ -196,8 +194,7 @@ pub(super) fn options(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// A number that is the same for names that differ in case alone, and hardly for others (FNV-1a, by
-/// words).
+/// A hash that is equal for names that differ only in case, and rarely for others (FNV-1a, by words).
 fn digest(name: &[u8]) -> u64 {
     const LOWER: u64 = 0x2020_2020_2020_2020;
     let add = |sum: u64, word: u64| (sum ^ (word | LOWER)).wrapping_mul(0x0100_0000_01b3);
@@ -220,15 +217,15 @@ pub(crate) fn header_value<'a>(
     head.fields.iter().find(is_ours).map(|field| field.value.of_bytes(bytes))
 }
 
-/// The first line of `bytes` without its CR LF, and what follows; none without a line feed, or where a
-/// bare one, or a bare carriage return, stands.
+/// The first line of `bytes` without its CR LF, and the rest. None without a line feed, or if the line contains a
+/// bare carriage return or ends with a bare line feed.
 pub(crate) fn take_line(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = memchr::memchr(b'\n', bytes)?;
     let line = bytes[..end].strip_suffix(b"\r")?;
     Some((line, &bytes[end + 1..]))
 }
 
-/// A line as name and value.
+/// Splits a line into name and value.
 fn split(line: &[u8]) -> Result<(&[u8], &[u8]), FieldError> {
     if let [b' ' | b'\t', ..] = line {
         return Err(FieldError::Folded);

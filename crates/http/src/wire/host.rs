@@ -1,9 +1,9 @@
-//! The form of a `Host`: a name or an address, and perhaps a port (RFC 3986 3.2).
+//! The syntax of `Host`: a name or an address, and an optional port (RFC 3986 3.2).
 
 use crate::limits::HOST_BYTES_MAX;
 use std::net::Ipv6Addr;
 
-/// Whether a text can be a `Host`. It may be empty (RFC 9112 3.2), and never holds user information.
+/// Whether a text is a valid `Host`. It may be empty (RFC 9112 3.2), and never contains user information.
 pub(crate) fn is_host(text: &[u8]) -> bool {
     if text.len() > HOST_BYTES_MAX {
         return false;
@@ -19,7 +19,7 @@ fn is_port(port: &[u8]) -> bool {
     port.len() <= 5 && port.iter().all(u8::is_ascii_digit)
 }
 
-/// RFC 3986's reg-name, without percent encoding: no name of a host needs it.
+/// RFC 3986's reg-name, without percent-encoding: no host name needs it.
 fn is_name(name: &[u8]) -> bool {
     name.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-._~".contains(byte))
 }

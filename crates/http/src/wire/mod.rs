@@ -1,8 +1,8 @@
-//! HTTP/1.1 as bytes: heads, bodies and the PROXY header, read strictly and written anew.
+//! HTTP/1.1 as bytes: heads, bodies and the PROXY header, parsed strictly and written anew.
 //!
-//! Owns what a message is and where it ends (RFC 9112). Promises H1 (whatever could be read in two
-//! ways is refused), H2 (nothing read is ever passed on as it was written) and D2 (every length has a
-//! maximum). Pure: it sees slices, never sockets or clocks.
+//! Owns the definition of a message and of its end (RFC 9112). Promises H1 (an ambiguous message is refused), H2 (no
+//! bytes are forwarded as they were received) and D2 (every length has a maximum). Pure: it sees slices, never
+//! sockets or clocks.
 
 mod body;
 mod byte;

@@ -1,32 +1,32 @@
-//! The PROXY protocol, versions 1 and 2: a balancer says first which client a connection is from.
+//! The PROXY protocol, versions 1 and 2: a balancer first sends the address of the client.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Longest header of version 1, with its end.
+/// Longest header of version 1, including its line end.
 const LINE_BYTES_MAX: usize = 107;
 
-/// What version 2 begins with.
+/// The first bytes of version 2.
 const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 
-/// Longest header of version 2 that is taken: addresses, and some extensions.
+/// Longest header of version 2 that is accepted: addresses, and some extensions.
 const HEADER_BYTES_MAX: usize = 2 << 10;
 
-/// What a header says.
+/// A parsed header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ProxyHeader {
-    /// How long it is.
+    /// The length of the header.
     pub len: usize,
-    /// The client of the connection; none if the balancer made it for itself, or does not know.
+    /// The client of the connection; none if the balancer connects for itself, or does not know the client.
     pub client: Option<SocketAddr>,
-    /// Whether the balancer made it for itself.
+    /// Whether the balancer connects for itself.
     pub is_local: bool,
 }
 
-/// A connection does not begin with a header.
+/// The connection does not begin with a valid header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ProxyError;
 
-/// Reads the header that `bytes` begin with; none if it is not all there yet.
+/// Parses the header at the start of `bytes`; none if it is incomplete.
 pub(crate) fn read_proxy_header(bytes: &[u8]) -> Result<Option<ProxyHeader>, ProxyError> {
     let starts = |with: &[u8]| {
         let len = with.len().min(bytes.len());
@@ -92,7 +92,7 @@ fn read_binary(bytes: &[u8]) -> Result<Option<ProxyHeader>, ProxyError> {
     Ok(Some(ProxyHeader { len, client: Some(client), is_local: false }))
 }
 
-/// The source in `rest`: two addresses of `len` bytes, two ports.
+/// The source address in `rest`: two addresses of `len` bytes, then two ports.
 fn address(
     rest: &[u8],
     len: usize,

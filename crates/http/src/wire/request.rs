@@ -1,7 +1,7 @@
-//! The head of a request, read strictly.
+//! The head of a request, parsed strictly.
 //!
-//! What RFC 9112 lets a server repair, this one refuses (H1): two readings of one message are how
-//! requests are smuggled past rules.
+//! This parser refuses what RFC 9112 allows a server to repair (H1): if one message has two readings, requests can be
+//! smuggled past rules.
 
 use super::body::Framing;
 use super::byte::{is_target, is_token, is_token_text, number};
@@ -10,13 +10,13 @@ use super::host::is_host;
 use super::target::{Target, TargetError};
 use crate::limits::{FIELDS_MAX, HEAD_BYTES_MAX, METHOD_BYTES_MAX, OPTIONS_MAX, TARGET_BYTES_MAX};
 
-/// The head of a request. Pieces are of the bytes it was read from. Kept from one head to the next for
-/// its room.
+/// The head of a request. Positions are relative to the bytes it was parsed from. Reused from one head to the next to
+/// keep its memory.
 #[derive(Debug, Default)]
 pub(crate) struct RequestHead {
     pub method: Piece,
     pub target: Target,
-    /// Whether the client speaks HTTP/1.1, not 1.0.
+    /// Whether the client speaks HTTP/1.1 rather than 1.0.
     pub is_11: bool,
     pub fields: Fields,
     pub framing: Framing,
@@ -24,7 +24,7 @@ pub(crate) struct RequestHead {
     pub keeps: bool,
     /// Whether the client waits for `100 (Continue)` before it sends the body.
     pub expects: bool,
-    /// The protocol it asks to upgrade to, if it asks.
+    /// The protocol to upgrade to, if the client asks for one.
     pub upgrade: Option<Piece>,
 }
 
@@ -37,14 +37,14 @@ pub(crate) enum HeadError {
     TargetTooLong,
     /// An expectation other than `100-continue`.
     Expectation,
-    /// `CONNECT`, which a proxy for servers has no use for.
+    /// `CONNECT`, which a reverse proxy does not support.
     Connect,
-    /// Anything else, in words.
+    /// Any other error, with its message.
     Bad(&'static str),
 }
 
 impl HeadError {
-    /// In words.
+    /// The message for the client.
     pub fn text(self) -> String {
         match self {
             Self::TooLong => format!(
@@ -69,8 +69,8 @@ impl From<FieldError> for HeadError {
     }
 }
 
-/// Where the head ends, if it is all there: behind the empty line. `scanned` is how far an earlier
-/// call has looked; it is raised.
+/// The end of the head, after its empty line, if it is complete. `scanned` is how far earlier calls have searched; it
+/// is raised.
 pub(crate) fn head_end(bytes: &[u8], scanned: &mut usize) -> Result<Option<usize>, HeadError> {
     while let Some(at) = memchr::memchr(b'\n', bytes.get(*scanned..).unwrap_or_default()) {
         let end = *scanned + at;
@@ -88,14 +88,14 @@ pub(crate) fn head_end(bytes: &[u8], scanned: &mut usize) -> Result<Option<usize
     if is_over { Err(too_long(bytes)) } else { Ok(None) }
 }
 
-/// Whether these can be the first bytes of a request: it begins with a method, and its first line ends with a version. A
-/// client that speaks another protocol is answered at once, and does not wait for the head's timeout.
+/// Checks whether these can be the first bytes of a request: a method, and a version at the end of the first line. A
+/// client of another protocol gets its response at once, and does not wait for the timeout of the head.
 pub(crate) fn check_beginning(bytes: &[u8]) -> Result<(), HeadError> {
     let seen = &bytes[..bytes.len().min(METHOD_BYTES_MAX + 1)];
     let end = memchr::memchr(b' ', seen);
     let method = &seen[..end.unwrap_or(seen.len())];
     let is_method = method.len() <= METHOD_BYTES_MAX && method.iter().all(|byte| is_token(*byte));
-    // The empty line that may stand before a request has only half arrived.
+    // Only half of the empty line that may precede a request has arrived.
     let is_begun = is_method && end != Some(0) || bytes == b"\r";
     let line = memchr::memchr(b'\n', bytes).map_or(&b" HTTP/"[..], |end| &bytes[..end]);
     let version = memchr::memrchr(b' ', line).map_or(&b""[..], |blank| &line[blank..]);
@@ -111,13 +111,13 @@ fn too_long(bytes: &[u8]) -> HeadError {
     if line.len() > TARGET_BYTES_MAX { HeadError::TargetTooLong } else { HeadError::TooLong }
 }
 
-/// How many bytes before a request line may be skipped: one empty line (RFC 9112 2.2).
+/// How many bytes to skip before a request line: one empty line (RFC 9112 2.2).
 pub(crate) fn leading_blank(bytes: &[u8]) -> usize {
     if bytes.starts_with(b"\r\n") { 2 } else { 0 }
 }
 
 impl RequestHead {
-    /// Reads the head that `bytes` are, with the empty line at its end.
+    /// Parses a head, including the empty line at its end.
     pub fn read(&mut self, bytes: &[u8]) -> Result<(), HeadError> {
         let (line, rest) = take_line(bytes).ok_or(HeadError::Bad(FieldError::LineEnd.text()))?;
         self.read_line(bytes, line)?;
@@ -130,7 +130,7 @@ impl RequestHead {
         self.method.of_bytes(bytes)
     }
 
-    /// Whether the request can be sent again when it is not known whether it was received (RFC 9110 9.2.2). A body is not
+    /// Whether the request can be sent again if it is unknown whether it was received (RFC 9110 9.2.2). A body is not
     /// kept for that.
     pub fn is_repeatable(&self, bytes: &[u8]) -> bool {
         self.framing == Framing::None && is_idempotent(self.method(bytes))
@@ -164,7 +164,7 @@ impl RequestHead {
         self.target.read(bytes, target, method == b"OPTIONS").map_err(TargetError::bad)
     }
 
-    /// What the fields say of the message and the connection.
+    /// Parses what the fields say about the message and the connection.
     fn read_fields(&mut self, bytes: &[u8]) -> Result<(), HeadError> {
         let mut host = None;
         let (mut length, mut is_chunked) = (None, false);
@@ -203,7 +203,7 @@ impl RequestHead {
         }
         self.framing = self.framing_of(length, is_chunked)?;
         self.keeps = if self.is_11 { !said.closes } else { said.keeps && !said.closes };
-        // RFC 9110 7.8: Upgrade counts only with the connection option, and from HTTP/1.1 on.
+        // RFC 9110 7.8: Upgrade counts only with the connection option, and only in HTTP/1.1.
         self.upgrade = upgrade.filter(|_| said.upgrades && self.is_11);
         self.expects &= self.is_11 && self.framing != Framing::None;
         self.check_host(bytes, host)?;
@@ -227,7 +227,7 @@ impl RequestHead {
         }
     }
 
-    /// Takes the authority from the target, else from `Host` (RFC 9112 3.2.2).
+    /// Takes the authority from the target, or else from `Host` (RFC 9112 3.2.2).
     fn check_host(&mut self, bytes: &[u8], host: Option<Piece>) -> Result<(), HeadError> {
         let Some(host) = host else {
             let is_allowed = !self.is_11;
@@ -243,7 +243,7 @@ impl RequestHead {
     }
 }
 
-/// Whether a method says so of its requests.
+/// Whether requests with this method are idempotent.
 fn is_idempotent(method: &[u8]) -> bool {
     matches!(method, b"GET" | b"HEAD" | b"PUT" | b"DELETE" | b"OPTIONS" | b"TRACE")
 }
@@ -252,10 +252,10 @@ fn content_length(value: &[u8]) -> Result<u64, HeadError> {
     number(value).ok_or(HeadError::Bad("Content-Length is no number"))
 }
 
-/// Fields that are read where the request is written, and said anew there.
+/// Fields that are parsed when the request is written, and written anew.
 const SAID_ANEW: [Header; 3] = [Header::ContentLength, Header::Te, Header::XForwardedFor];
 
-/// What `Connection` says.
+/// What `Connection` contains.
 #[derive(Debug, Default)]
 pub(crate) struct Said {
     pub closes: bool,
@@ -268,9 +268,9 @@ pub(crate) struct Said {
 }
 
 impl Said {
-    /// Reads one more value.
+    /// Parses one more value.
     pub fn read(&mut self, value: &[u8]) {
-        // What most clients say, and nothing else.
+        // The usual value, handled without splitting.
         if value.eq_ignore_ascii_case(b"keep-alive") {
             (self.options, self.keeps) = (self.options + 1, true);
             return;

@@ -1,4 +1,4 @@
-//! The head of a response, read from a server that is trusted for its content, not for its form.
+//! The head of a response. The server is trusted for its content, not for its syntax.
 
 use super::body::Framing;
 use super::byte::{is_value, number};
@@ -6,17 +6,17 @@ use super::field::{FieldError, Fields, Header, take_line};
 use super::request::Said;
 use crate::limits::OPTIONS_MAX;
 
-/// The head of a response. Kept from one to the next for its room.
+/// The head of a response. Reused from one response to the next to keep its memory.
 #[derive(Debug, Default)]
 pub(crate) struct ResponseHead {
     pub status: u16,
     pub fields: Fields,
     pub framing: Framing,
-    /// What `Content-Length` says, also where there is no body (as after `HEAD`).
+    /// The value of `Content-Length`, even if there is no body (as after `HEAD`).
     pub length: Option<u64>,
     /// Whether the server keeps the connection for another request.
     pub keeps: bool,
-    /// Where the reason stands, behind the status.
+    /// The position of the reason phrase, after the status.
     pub reason: super::field::Piece,
 }
 
@@ -31,7 +31,7 @@ impl From<FieldError> for ResponseError {
 }
 
 impl ResponseHead {
-    /// Reads the head that `bytes` are, with the empty line at its end; `is_head` if it answers HEAD.
+    /// Parses a head, including the empty line at its end. `is_head` means that it answers a HEAD request.
     pub fn read(&mut self, bytes: &[u8], is_head: bool) -> Result<(), ResponseError> {
         let (line, rest) = take_line(bytes).ok_or(ResponseError(FieldError::LineEnd.text()))?;
         let is_11 = self.read_line(bytes, line)?;
@@ -69,10 +69,10 @@ impl ResponseHead {
         }
         self.length = length;
         if said.names {
-            // That one passes with the answer to an upgrade.
+            // In the response to an upgrade, `Upgrade` is forwarded.
             self.fields.set_hops(bytes, &[Header::Upgrade]);
         }
-        // RFC 9112 6.3: these have no body, whatever their fields say.
+        // RFC 9112 6.3: these responses have no body, whatever their fields say.
         let is_bare = is_head || self.status < 200 || matches!(self.status, 204 | 304);
         self.framing = match (length, is_chunked) {
             _ if is_bare => Framing::None,
@@ -86,7 +86,7 @@ impl ResponseHead {
         Ok(())
     }
 
-    /// Reads the first line. Returns whether it is HTTP/1.1.
+    /// Parses the first line. Returns whether it is HTTP/1.1.
     fn read_line(&mut self, bytes: &[u8], line: &[u8]) -> Result<bool, ResponseError> {
         const SHAPE: ResponseError = ResponseError("the first line is not HTTP/1.1 STATUS REASON");
         let (version, rest) = line.split_at_checked(9).ok_or(SHAPE)?;

@@ -1,26 +1,26 @@
-//! The target of a request, in the one form that rules match and servers get (H4).
+//! The target of a request, normalized so that rules match exactly what servers get (H4).
 //!
-//! In a path, percent-encoded unreserved characters stand for themselves, the others are written in
-//! upper case; characters that no path may have are encoded; dot segments are taken out (RFC 3986
-//! 6.2.2). An encoded slash stays one, and slashes in a row stay. A query is left as it is. Bad or
-//! encoded control characters are refused.
+//! In a path, percent-encoded unreserved characters are decoded, and other encodings are written in upper case.
+//! Characters that are not allowed in a path are encoded. Dot segments are removed (RFC 3986 6.2.2). An encoded slash
+//! stays encoded, and repeated slashes stay. A query is not changed. Invalid encodings and encoded control characters
+//! are refused.
 
 use super::field::Piece;
 use super::host::is_host;
 use super::request::HeadError;
 
-/// Where a request goes. Pieces are of the head.
+/// The target of a request. Positions are relative to the head.
 #[derive(Debug, Default)]
 pub(crate) struct Target {
     path: Piece,
-    /// The path in its normal form, if that is another.
+    /// The normalized path, if it differs.
     normal: Option<String>,
     pub query: Option<Piece>,
     /// The host, from the target or the `Host` field; empty if there is none.
     authority: Piece,
-    /// The host in its normal form, if that is another.
+    /// The normalized host, if it differs.
     normal_authority: Option<String>,
-    /// Whether the target itself names it.
+    /// Whether the target itself contains the host.
     pub has_authority: bool,
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct Target {
 pub(crate) enum TargetError {
     /// It is neither a path nor `http://HOST/PATH`.
     Form,
-    /// What follows a percent sign is no number of a byte.
+    /// A percent sign is not followed by two hexadecimal digits.
     Encoding,
     /// A control character is encoded in the path.
     Control,
@@ -50,7 +50,7 @@ impl TargetError {
 }
 
 impl Target {
-    /// Reads `target`, a part of `bytes`; the star is for `OPTIONS` alone.
+    /// Parses `target`, a part of `bytes`. The target `*` is only for `OPTIONS`.
     pub fn read(
         &mut self,
         bytes: &[u8],
@@ -85,7 +85,7 @@ impl Target {
         Ok(())
     }
 
-    /// The path in its normal form.
+    /// The normalized path.
     pub fn path<'a>(&'a self, bytes: &'a [u8]) -> &'a [u8] {
         match &self.normal {
             Some(normal) => normal.as_bytes(),
@@ -98,8 +98,7 @@ impl Target {
         self.query.unwrap_or_default().of_bytes(bytes)
     }
 
-    /// The host in its normal form: lower case, without dots at its end, and without the port that
-    /// goes without saying (RFC 3986 6.2.3).
+    /// The normalized host: lower case, without trailing dots, and without a default port (RFC 3986 6.2.3).
     pub fn authority<'a>(&'a self, bytes: &'a [u8]) -> &'a [u8] {
         match &self.normal_authority {
             Some(normal) => normal.as_bytes(),
@@ -107,13 +106,13 @@ impl Target {
         }
     }
 
-    /// Sets the host, which was checked.
+    /// Sets the host, which was already checked.
     pub fn set_authority(&mut self, bytes: &[u8], authority: Piece) {
         self.authority = authority;
         self.normal_authority = normal_host(authority.of_bytes(bytes));
     }
 
-    /// Takes the scheme and the host off `http://HOST/PATH`.
+    /// Splits the scheme and the host off `http://HOST/PATH`.
     fn read_absolute<'a>(
         &mut self,
         bytes: &[u8],
@@ -139,7 +138,7 @@ impl Target {
     }
 }
 
-/// The normal form of a host, if it is not that already.
+/// The normalized host; none if it does not differ.
 fn normal_host(host: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(host).ok()?;
     let bare = text.strip_suffix(":80").or(text.strip_suffix(":443")).unwrap_or(text);
@@ -148,10 +147,10 @@ fn normal_host(host: &[u8]) -> Option<String> {
         Some((name, port)) if !port.contains(']') => (name, Some(port)),
         _ => (bare, None),
     };
-    // All of them: with one left, the form would not be its own.
+    // All trailing dots are removed: with one left, normalizing again would change the result.
     let name = name.trim_end_matches('.');
     let len = name.len() + port.map_or(0, |port| 1 + port.len());
-    // Most hosts are written so: nothing was taken away, and nothing is in upper case.
+    // Most hosts are already normalized: nothing was removed, and nothing is in upper case.
     if len == text.len() && !name.bytes().any(|byte| byte.is_ascii_uppercase()) {
         return None;
     }
@@ -159,13 +158,13 @@ fn normal_host(host: &[u8]) -> Option<String> {
     Some(port.map_or_else(|| name.clone(), |port| format!("{name}:{port}")))
 }
 
-/// The byte that is encoded at `at`.
+/// The byte that is percent-encoded at `at`.
 fn encoded(text: &[u8], at: usize) -> Option<u8> {
     let digit = |at: usize| (*text.get(at)? as char).to_digit(16);
     Some((digit(at + 1)? * 16 + digit(at + 2)?) as u8)
 }
 
-/// The normal form of a path, if it is not that already.
+/// The normalized path; none if it does not differ.
 fn normal(path: &[u8]) -> Result<Option<String>, TargetError> {
     let is_plain = |byte: &u8| is_path_byte(*byte) && *byte != b'%';
     if path.iter().all(is_plain) && !has_dots(path) {
@@ -175,7 +174,7 @@ fn normal(path: &[u8]) -> Result<Option<String>, TargetError> {
     Ok(Some(if has_dots(text.as_bytes()) { without_dots(&text) } else { text }))
 }
 
-/// Each character written in the one way.
+/// Writes each character in its normalized form.
 fn recoded(path: &[u8]) -> Result<String, TargetError> {
     let mut text = String::with_capacity(path.len() + 16);
     let mut at = 0;
@@ -210,7 +209,7 @@ const fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
 }
 
-/// Whether a byte may stand in a path for itself (RFC 3986 3.3).
+/// Whether a byte is allowed in a path without encoding (RFC 3986 3.3).
 const fn is_path_byte(byte: u8) -> bool {
     is_unreserved(byte)
         || matches!(
@@ -232,13 +231,13 @@ const fn is_path_byte(byte: u8) -> bool {
         )
 }
 
-/// Whether one segment is `.` or `..`.
+/// Whether a segment is `.` or `..`.
 fn has_dots(path: &[u8]) -> bool {
     memchr::memmem::find(path, b"/.").is_some()
         && path.split(|byte| *byte == b'/').any(|segment| segment == b"." || segment == b"..")
 }
 
-/// Takes dot segments out (RFC 3986 5.2.4); above the root there is nothing.
+/// Removes dot segments (RFC 3986 5.2.4). `..` at the root has no effect.
 fn without_dots(path: &str) -> String {
     let mut kept: Vec<&str> = vec![];
     let mut ends_open = false;
@@ -344,7 +343,7 @@ mod tests {
         }
     }
 
-    /// Reading the normal form again changes nothing.
+    /// Normalizing a normalized target changes nothing.
     #[test]
     fn the_normal_form_is_its_own_h4() {
         for target in ["/a/%2e%2e/%25/b%2F..", "/%25%32%65/x", "/a|%7c%2f/..", "/./.%2e/%41"] {

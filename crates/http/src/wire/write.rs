@@ -1,17 +1,17 @@
-//! Heads written anew from what was read (H2), without what is only between two neighbours (H3).
+//! Writes heads anew from what was parsed (H2), without hop-by-hop fields (H3).
 
 use super::body::Framing;
 use super::field::{Field, Fields, Header};
 use super::request::RequestHead;
 use super::response::ResponseHead;
 
-/// What a server is sent about where a request came from.
+/// What a server is sent about the origin of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Forwarded<'a> {
-    /// The address of the peer, the neighbour on this connection.
+    /// The address of the peer on this connection.
     pub peer: &'a str,
     pub is_tls: bool,
-    /// Whether what the peer says of others is believed, and passed on (H5).
+    /// Whether claims of the peer about other clients are trusted and forwarded (H5).
     pub trusts: bool,
 }
 
@@ -19,10 +19,10 @@ pub(crate) struct Forwarded<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RequestWriter<'a> {
     pub head: &'a RequestHead,
-    /// What the head was read from.
+    /// The bytes that the head was parsed from.
     pub bytes: &'a [u8],
     pub forwarded: Forwarded<'a>,
-    /// Whether the upgrade that it may ask for passes.
+    /// Whether the upgrade that the client may ask for is forwarded.
     pub upgrades: bool,
 }
 
@@ -42,8 +42,8 @@ impl RequestWriter<'_> {
         out.extend_from_slice(b"\r\n");
     }
 
-    /// Adds to `out` what the server reads under a name, whatever its case; several fields are one, with
-    /// commas. Whether there are any.
+    /// Adds to `out` what the server gets under a name, in any case. Several fields are joined with commas. Returns
+    /// whether there are any.
     pub fn add_values(&self, name: &[u8], out: &mut Vec<u8>) -> bool {
         let mut is_found = false;
         let is_wanted = |own: &[u8]| own.len() == name.len() && own.eq_ignore_ascii_case(name);
@@ -57,22 +57,23 @@ impl RequestWriter<'_> {
         is_found
     }
 
-    /// The values of a field of the client's that pass, in their order.
+    /// The forwarded values of a client's field, in order.
     pub fn passing(&self, header: Header) -> impl Iterator<Item = &[u8]> {
         let fields = self.head.fields.iter();
         let ours = fields.filter(move |field| field.header == header && self.passes(field));
         ours.map(|field| field.value.of_bytes(self.bytes))
     }
 
-    /// Takes the fields that the server gets, in the order they are written: those whose name
-    /// `is_wanted`. This is the one place that knows them, for servers as for rules (H4).
+    /// Calls `take` for each field that the server gets and whose name `is_wanted`, in the order in which they are
+    /// written. Servers and rules both use this function, so they see the same fields (H4).
     fn each(&self, is_wanted: impl Fn(&[u8]) -> bool, mut take: impl FnMut(&[u8], &[u8])) {
         if is_wanted(b"Host") {
             take(b"Host", self.head.target.authority(self.bytes));
         }
         for field in self.head.fields.iter() {
             let name = field.name.of_bytes(self.bytes);
-            // The name first: a caller that wants one field need not know whether others pass.
+            // The name is checked first: a caller that wants one field does not need to know whether others are
+            // forwarded.
             if is_wanted(name) && self.passes(field) {
                 take(name, field.value.of_bytes(self.bytes));
             }
@@ -81,7 +82,7 @@ impl RequestWriter<'_> {
         self.each_of_connection(&is_wanted, &mut take);
     }
 
-    /// Whether a field passes as the client sent it.
+    /// Whether a field is forwarded as the client sent it.
     fn passes(&self, field: &Field) -> bool {
         let passes = match field.header {
             Header::Host
@@ -101,7 +102,7 @@ impl RequestWriter<'_> {
         passes && !is_double(field.name.of_bytes(self.bytes))
     }
 
-    /// The fields that say where it came from.
+    /// The fields about the origin of the request.
     fn each_origin(&self, is_wanted: &impl Fn(&[u8]) -> bool, take: &mut impl FnMut(&[u8], &[u8])) {
         const FOR: &[u8] = b"X-Forwarded-For";
         const PROTO: &[u8] = b"X-Forwarded-Proto";
@@ -122,7 +123,7 @@ impl RequestWriter<'_> {
         }
     }
 
-    /// The fields that frame the body, and those of the connection.
+    /// The fields about the body's framing and the connection.
     fn each_of_connection(
         &self,
         is_wanted: &impl Fn(&[u8]) -> bool,
@@ -138,7 +139,8 @@ impl RequestWriter<'_> {
         match head.framing {
             Framing::Length(length) => say(LENGTH, digits(length, &mut [0; 20])),
             Framing::Chunked => say(b"Transfer-Encoding", b"chunked"),
-            // Said where it was said: a server may want it of a method that usually has a body.
+            // A length of 0 is written if the client wrote one: a server may require it for a method that usually has
+            // a body.
             Framing::None if head.fields.all(Header::ContentLength, bytes).next().is_some() => {
                 say(LENGTH, b"0");
             }
@@ -153,7 +155,7 @@ impl RequestWriter<'_> {
         }
     }
 
-    /// The peer, behind the clients that it speaks for.
+    /// The forwarded addresses, with the peer as the last one.
     fn chain(&self) -> Vec<u8> {
         let mut all = vec![];
         let fields = self.head.fields.all(Header::XForwardedFor, self.bytes);
@@ -166,7 +168,7 @@ impl RequestWriter<'_> {
     }
 }
 
-/// Whether the client says that it minds trailers: they are passed on to it, so the server may know.
+/// Whether the client accepts trailers. They are forwarded to it, so the server may know.
 fn takes_trailers(head: &RequestHead, bytes: &[u8]) -> bool {
     let mut values = head.fields.all(Header::Te, bytes).flat_map(|te| te.split(|b| *b == b','));
     values.any(|te| super::byte::trimmed(te).eq_ignore_ascii_case(b"trailers"))
@@ -176,18 +178,18 @@ fn takes_trailers(head: &RequestHead, bytes: &[u8]) -> bool {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ResponseWriter<'a> {
     pub head: &'a ResponseHead,
-    /// What the head was read from.
+    /// The bytes that the head was parsed from.
     pub bytes: &'a [u8],
     /// Whether the client speaks HTTP/1.1.
     pub is_11: bool,
-    /// Whether the connection is kept for another request, as far as the client goes.
+    /// Whether the client connection stays open for another request.
     pub keeps: bool,
-    /// Whether the response is the answer to an upgrade, which passes.
+    /// Whether the response accepts an upgrade, which is forwarded.
     pub upgrades: bool,
 }
 
 impl ResponseWriter<'_> {
-    /// How the body is written behind the head: a client of HTTP/1.0 cannot read chunks.
+    /// The framing of the body after the head. An HTTP/1.0 client cannot read chunks.
     pub const fn framing(&self) -> Framing {
         match self.head.framing {
             Framing::Chunked | Framing::Close if self.is_11 => Framing::Chunked,
@@ -232,7 +234,7 @@ impl ResponseWriter<'_> {
             return;
         }
         match (self.framing(), self.head.length) {
-            // RFC 9110 8.6: 204 has no length.
+            // RFC 9110 8.6: a 204 response has no length.
             _ if self.head.status == 204 => {}
             (Framing::Chunked, _) => line(out, b"Transfer-Encoding", b"chunked"),
             (Framing::Close, _) => {}
@@ -249,8 +251,8 @@ impl ResponseWriter<'_> {
     }
 }
 
-/// Whether a name with underscores would be taken for a field that the proxy minds by servers that turn
-/// both signs into one, as CGI does.
+/// Whether servers that treat underscores and dashes alike, as CGI does, would take this name for a field that
+/// matters to the proxy.
 fn is_double(name: &[u8]) -> bool {
     dashed(name).is_some_and(|dashed| Header::named(&dashed) != Header::Other)
 }
@@ -261,13 +263,13 @@ fn dashed(name: &[u8]) -> Option<Vec<u8>> {
     Some(name.iter().map(|b| if *b == b'_' { b'-' } else { *b }).collect())
 }
 
-/// Writes the trailers of a body that pass.
+/// Writes the trailers of a body that are forwarded.
 pub(crate) fn write_trailers(trailers: &[u8], out: &mut Vec<u8>) -> Result<(), &'static str> {
     read_trailers(trailers, |name, value| line(out, name, value))
 }
 
-/// The trailers of a body that pass, by name and value: checked, without those that say how to read a
-/// message or route it (RFC 9110 6.5.1).
+/// The forwarded trailers of a body, by name and value. They are checked, and fields about framing or routing are
+/// removed (RFC 9110 6.5.1).
 pub(crate) fn read_trailers(
     trailers: &[u8],
     mut pass: impl FnMut(&[u8], &[u8]),
@@ -288,7 +290,7 @@ pub(crate) fn read_trailers(
     Ok(())
 }
 
-/// Whether a field means something only before the body.
+/// Whether a field is meaningful only before the body.
 fn is_for_heads(name: &[u8]) -> bool {
     const NAMES: [&str; 14] = [
         "age",

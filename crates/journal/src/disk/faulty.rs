@@ -148,7 +148,7 @@ enum Call {
     Remove,
 }
 
-/// What to do with a call.
+/// The decision on a call.
 enum Order {
     /// Make the call; a write with at most this many bytes.
     Go(usize),

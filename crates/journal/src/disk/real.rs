@@ -36,7 +36,7 @@ impl Disk for RealDisk {
             let place = parent.join(name);
             match fs::read_link(&place) {
                 Ok(target) => path = parent.join(target),
-                // Not a link, or not there yet: either way this is the place itself.
+                // Not a link, or it does not exist yet: in both cases this is the path itself.
                 Err(_) => return Ok(place),
             }
         }

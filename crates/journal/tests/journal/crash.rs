@@ -1,8 +1,8 @@
-//! Death at every system call of a life that appends, syncs and compacts (J1, J2, J8).
+//! Death at every system call of a run that appends, syncs and compacts (J1, J2, J8).
 //!
-//! The records spell a list of numbers: `add N` puts the next one behind it, `set N` makes it
-//! 1 to N. Whatever the moment of death, the list found afterwards must be 1 to some M that is not
-//! below what was synced and not above what was tried.
+//! The records represent a list of numbers: `add N` appends the next one, `set N` sets it to 1 to N. Whatever the
+//! moment of death, the list found afterwards must be 1 to some M that is not below what was synced and not above
+//! what was attempted.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use paceline_journal::{FileLog, Log, Mode, OpenError};
 use crate::place::Place;
 use crate::{framed, replay};
 
-/// What the life had reached when it ended.
+/// What the run had reached when it ended.
 #[derive(Debug, Default, Clone, Copy)]
 struct Reached {
     created: bool,
@@ -20,7 +20,7 @@ struct Reached {
     synced: u64,
 }
 
-/// One life. Stops at the first error, which is death.
+/// One run. Stops at the first error, which is its death.
 fn live(disk: Arc<dyn Disk>, path: &str, reached: &mut Reached) -> Option<()> {
     let mut log = FileLog::create_on(disk, path, b"schema").ok()?;
     reached.created = true;
@@ -62,8 +62,7 @@ fn sync(log: &mut FileLog, reached: &mut Reached) -> Option<()> {
     Some(())
 }
 
-/// Opens what a life left and checks the promise. The list goes on, so that the log is known to
-/// work.
+/// Opens what a run left and checks the promise. The list is then extended, to show that the log works.
 fn check(disk: Arc<dyn Disk>, path: &str, reached: Reached, story: &str) {
     let (mut log, recovery, bodies) = match replay(Arc::clone(&disk), path, Mode::ReadWrite) {
         Ok(opened) => opened,
@@ -84,7 +83,7 @@ fn check(disk: Arc<dyn Disk>, path: &str, reached: Reached, story: &str) {
     assert_eq!((list(&bodies), recovery.torn), (Some(last + 1), None), "{story}: second opening");
 }
 
-/// The last number of the list, if the records spell a proper one.
+/// The last number of the list, if the records represent a valid one.
 fn list(bodies: &[String]) -> Option<u64> {
     let (schema, bodies) = bodies.split_first()?;
     let mut last = 0;
@@ -102,7 +101,7 @@ fn dies_at(inner: Arc<dyn Disk>, call: u64) -> Arc<FaultyDisk> {
     Arc::new(FaultyDisk::new(inner, faults, Death::Pretend))
 }
 
-/// A life on a disk of memory that ends at `call`; none if it came to its natural end before.
+/// A run on a disk in memory that ends at `call`; `None` if it completed before.
 fn life_until(call: u64) -> Option<(MemoryDisk, Reached)> {
     let memory = MemoryDisk::new();
     let faulty = dies_at(Arc::new(memory.clone()), call);
@@ -112,7 +111,7 @@ fn life_until(call: u64) -> Option<(MemoryDisk, Reached)> {
     faulty.is_dead().then_some((memory, reached))
 }
 
-/// J1, J2, J8: killed at call k, the page cache survives.
+/// J1, J2, J8: killed at call k; the page cache survives.
 #[test]
 fn killed_at_every_call() {
     let mut call = 1;
@@ -124,7 +123,7 @@ fn killed_at_every_call() {
     assert!(call > 30, "the life has only {call} calls");
 }
 
-/// J1, J2, J8: power is lost at call k, and of what was not synced chance keeps a part.
+/// J1, J2, J8: power is lost at call k; a random part of what was not synced survives.
 #[test]
 fn power_lost_at_every_call() {
     let mut call = 1;
@@ -139,8 +138,8 @@ fn power_lost_at_every_call() {
     }
 }
 
-/// J2: one call fails, the life goes on if it can, and then power is lost. What was not synced may be there in
-/// part and in any order; the start cuts it and never takes it for damage.
+/// J2: one call fails, the run continues if it can, and then power is lost. What was not synced may survive in part
+/// and in any order; the next start cuts it and never treats it as damage.
 #[test]
 fn power_lost_after_one_failure_is_a_torn_tail_j2() {
     let kinds: [fn(&mut Faults) -> &mut Option<u64>; 3] = [
@@ -167,7 +166,7 @@ fn power_lost_after_one_failure_is_a_torn_tail_j2() {
     }
 }
 
-/// J2: a side file that could not be written at first is written as soon as it can be, before the first record.
+/// J2: a side file that could not be written at first is written as soon as possible, before the first record.
 #[test]
 fn a_side_file_that_was_not_written_is_made_up_for_j2() {
     for seed in 0..100 {
@@ -217,7 +216,7 @@ fn recovery_is_killed_too() {
     assert!(deaths > 1000, "only {deaths} recoveries were killed");
 }
 
-/// J1: what an opening has shown is safe from then on, though the killed process never synced it.
+/// J1: what an opening has returned is safe from then on, although the killed process never synced it.
 #[test]
 fn what_was_read_is_synced() {
     for seed in 0..50 {
@@ -232,7 +231,7 @@ fn what_was_read_is_synced() {
     }
 }
 
-/// J2, J8: a torn tail is in the journal or in a file aside, whenever power is lost on the way.
+/// J2, J8: a torn tail is in the journal or in a separate file, whenever power is lost in the meantime.
 #[test]
 fn a_torn_tail_is_never_lost() {
     let tail = &framed("add 1")[..40];

@@ -1,7 +1,7 @@
 //! Damaged files: what is cut, what is refused, and where (J1, J2, J3).
 //!
-//! A file is written through the journal, with a known synced position; then it is damaged. What
-//! must follow is worked out here from the records' offsets alone.
+//! A file is written through the journal, with a known synced position; then it is damaged. The expected result is
+//! computed here from the records' offsets alone.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ impl Written {
     }
 }
 
-/// A body as JSON texts are: no raw newline, but anything else, also what looks like a header.
+/// A body like a JSON text: no raw newline, but anything else, including what looks like a header.
 fn body(chance: &mut Chance) -> String {
     let parts = ["{\"a\":1}", "OVSDB JSON 3 ", "5f36b2ea290645ee34d943220a14b54ee5ea5be5\\n", "é"];
     let mut body = String::from("x");
@@ -61,18 +61,18 @@ fn body(chance: &mut Chance) -> String {
     body
 }
 
-/// What must come of an opening.
+/// The expected result of an opening.
 #[derive(Debug, PartialEq)]
 enum Outcome {
-    /// The first so many records, and whether a tail was cut.
+    /// The first `records` records, and whether a tail was cut.
     Opens { records: usize, torn: bool },
-    /// Refused, the damage being at this offset.
+    /// Refused, with the damage at this offset.
     Corrupt(u64),
-    /// Refused as no database at all.
+    /// Refused because it is not a database.
     NoDatabase,
 }
 
-/// Opens the file read-only and then for writing, and checks what came of it and what it did.
+/// Opens the file read-only and then for writing, and checks the results and the effects on disk.
 fn check(written: &Written, expected: Outcome, story: &str) {
     let disk: Arc<MemoryDisk> = Arc::new(written.disk.clone());
     let before = everything(&disk);
@@ -108,7 +108,7 @@ fn check(written: &Written, expected: Outcome, story: &str) {
     }
 }
 
-/// J1, J2, J3: one byte is not what was written. `known` is false if the side file is lost too.
+/// J1, J2, J3: one byte differs from what was written. `known` is false if the side file is lost too.
 fn check_flip(seed: u64, known: bool) {
     let mut chance = Chance::new(seed);
     let written = Written::new(&mut chance);
@@ -125,10 +125,10 @@ fn check_flip(seed: u64, known: bool) {
     let expected = if record == 0 {
         let content = written.disk.contents("db").unwrap();
         let header = content.split(|byte| *byte == b'\n').next().unwrap().len();
-        // A damaged first header line may still read as one, of another length or hash.
+        // A damaged first header line may still parse, with another length or hash.
         let reads = FileLog::open_on(Arc::new(written.disk.clone()), "db", Mode::ReadOnly).is_ok();
         if at > header || reads { Outcome::Corrupt(0) } else { Outcome::NoDatabase }
-    } else if last || (known && offset >= written.synced) {
+    } else if known && offset >= written.synced || last && (known || record > 1) {
         Outcome::Opens { records: record, torn: true }
     } else {
         Outcome::Corrupt(offset)
@@ -162,7 +162,94 @@ fn a_cut_file() {
     }
 }
 
-/// J2: what stands behind the last record is no record: zeros, text, a half header.
+/// J3: a compacted file is complete before it gets its name, so damage in its snapshot is not a torn tail although no
+/// record follows. Records that were appended since may be torn (J2).
+#[test]
+fn damage_in_a_compacted_part_is_refused() {
+    let compacted = |appended: bool| {
+        let disk = MemoryDisk::new();
+        let mut log = FileLog::create_on(Arc::new(disk.clone()), "db", b"schema").unwrap();
+        let mut rewrite = log.rewrite().unwrap();
+        rewrite.write(&framed("schema")).unwrap();
+        rewrite.write(&framed("snapshot")).unwrap();
+        rewrite.sync().unwrap();
+        log.install(rewrite, log.position()).unwrap();
+        let base = log.position().0 as usize;
+        if appended {
+            log.append(log.position(), &framed("more")).unwrap();
+        }
+        (disk, base)
+    };
+    let snapshot = framed("schema").len();
+    for appended in [false, true] {
+        let (whole, base) = compacted(appended);
+        let len = whole.contents("db").unwrap().len();
+        for at in snapshot..len {
+            // A cut file, and one with another byte.
+            for damage in [0, 1] {
+                let (disk, _) = compacted(appended);
+                disk.damage("db", |bytes| match damage {
+                    0 => bytes.truncate(at),
+                    _ => bytes[at] ^= 0x01,
+                });
+                let before = everything(&disk);
+                let opened = replay(Arc::new(disk.clone()), "db", Mode::ReadWrite);
+                let story = format!("appended {appended}, byte {at}, damage {damage}");
+                match opened {
+                    Err(OpenError::Corrupt { offset, .. }) => {
+                        assert!(at < base, "{story}");
+                        assert_eq!(offset.0, snapshot as u64, "{story}");
+                        assert!(everything(&disk) == before, "{story}: the disk was changed");
+                    }
+                    Ok((_, _, bodies)) => {
+                        assert!(at >= base, "{story}");
+                        assert_eq!(bodies, ["schema", "snapshot"], "{story}");
+                    }
+                    Err(error) => panic!("{story}: {error}"),
+                }
+            }
+        }
+    }
+}
+
+/// J3: the same in a copy without the side file, whose second record may be a snapshot. What follows it may be torn (J2).
+#[test]
+fn damage_in_the_second_record_of_a_copy_is_refused() {
+    let copy = |appended: bool| {
+        let disk = MemoryDisk::new();
+        let mut log = FileLog::create_on(Arc::new(disk.clone()), "db", b"schema").unwrap();
+        log.append(log.position(), &framed("snapshot")).unwrap();
+        if appended {
+            log.append(log.position(), &framed("more")).unwrap();
+        }
+        drop(log);
+        disk.damage(".db.synced", Vec::clear);
+        disk
+    };
+    let (first, second) = (framed("schema").len(), framed("snapshot").len());
+    for (appended, at) in
+        [(false, first + 1), (false, first + second - 1), (true, first + second + 1)]
+    {
+        for cuts in [false, true] {
+            let disk = copy(appended);
+            disk.damage("db", |bytes| match cuts {
+                true => bytes.truncate(at),
+                false => bytes[at] ^= 0x01,
+            });
+            let opened = replay(Arc::new(disk), "db", Mode::ReadWrite);
+            let story = format!("byte {at}, cut {cuts}");
+            match opened {
+                Err(OpenError::Corrupt { offset, .. }) => {
+                    assert!(!appended && offset.0 == first as u64, "{story}");
+                }
+                Ok((_, recovery, _)) => assert!(appended && recovery.torn.is_some(), "{story}"),
+                Err(error) => panic!("{story}: {error}"),
+            }
+        }
+    }
+}
+
+/// J2: the bytes after the last record are not a record: zeros, text, half a header.
 #[test]
 fn garbage_at_the_end() {
     let tails: [&[u8]; 6] =
@@ -192,12 +279,13 @@ fn an_older_tail_is_never_overwritten() {
     assert_eq!(disk.contents("db.torn-".to_string() + &end.to_string()).unwrap(), b"one");
 }
 
-/// J5: on a full disk service comes up without the tail, if that was never synced; nothing is left of a copy that does not
-/// fit, and what may have been synced is not cut.
+/// J5: on a full disk the journal opens without the tail, if the tail was never synced. No partial copy is left, and
+/// what may have been synced is not cut.
 #[test]
 fn a_tail_that_there_is_no_room_for_is_cut() {
     let disk = MemoryDisk::new();
-    let log = FileLog::create_on(Arc::new(disk.clone()), "db", b"schema").unwrap();
+    let mut log = FileLog::create_on(Arc::new(disk.clone()), "db", b"schema").unwrap();
+    log.append(log.position(), &framed("first")).unwrap();
     let (end, whole) = (log.position(), disk.contents("db").unwrap());
     drop(log);
     let full = || {
@@ -217,7 +305,7 @@ fn a_tail_that_there_is_no_room_for_is_cut() {
     assert_eq!(disk.contents("db").unwrap().len(), whole.len() + 4);
 }
 
-/// J3: files that are no standalone database, with the words people get to see.
+/// J3: files that are not a standalone database, with the displayed messages.
 #[test]
 fn files_of_other_kinds() {
     let table: &[(&str, &str)] = &[
@@ -248,7 +336,7 @@ fn files_of_other_kinds() {
     }
 }
 
-/// A whole record that makes no sense to its reader is named by its offset, and nothing is cut.
+/// A complete record that its reader rejects is named by its offset, and nothing is cut.
 #[test]
 fn a_record_can_be_rejected() {
     let disk = MemoryDisk::new();
@@ -267,12 +355,13 @@ fn a_record_can_be_rejected() {
     assert!(everything(&disk) == before);
 }
 
-/// D4: files of pure chance, some of them beginning well, never make it panic.
+/// D4: random files, some with a valid beginning, never cause a panic.
 #[test]
 fn chance_files() {
     for seed in 0..2000 {
         let mut chance = Chance::new(seed);
-        let mut bytes = if seed % 2 == 0 { framed("schema") } else { Vec::new() };
+        let whole = [framed("schema"), framed("first")].concat();
+        let mut bytes = if seed % 2 == 0 { whole } else { Vec::new() };
         let words: [&[u8]; 5] = [b"OVSDB ", b"JSON ", b"18446744073709551615 ", b"\n", &[0, 255]];
         for _ in 0..chance.below(40) {
             bytes.extend_from_slice(words[chance.below(words.len())]);

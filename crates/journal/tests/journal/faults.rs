@@ -1,4 +1,4 @@
-//! Disks that fail: what is said, what stays in the file, and how service comes back (J4, J5, J6).
+//! Disks that fail: the errors, what stays in the file, and how the log recovers (J4, J5, J6).
 
 use std::sync::Arc;
 
@@ -40,8 +40,7 @@ fn word(error: &AppendError) -> &'static str {
     }
 }
 
-/// One failed append: which error, what is left in the file, and what the next append gives once
-/// the faults are gone.
+/// One failed append: its error, what is left in the file, and the result of the next append without faults.
 fn check_append(faults: &str, expected: &str, then: &str) {
     let (memory, faulty, mut log) = start();
     let position = log.position();
@@ -80,14 +79,14 @@ fn failed_appends() {
     // J4: a failed write, the first or after short ones, breaks the file.
     check_append("write-error=1", "io", "broken");
     check_append("write-error=3,short-write=10", "io", "broken");
-    // J4: so does a batch that cannot be taken back, or whose taking back cannot be synced.
+    // J4: so does a batch that cannot be removed, or whose removal cannot be synced.
     check_append("full-after=70,truncate-error=1", "io", "broken");
     check_append("full-after=70,sync-error=1", "io", "broken");
-    // J6: a read-only file system is told apart.
+    // J6: a read-only file system has its own error.
     check_append("read-only-at=1", "read-only", "ok");
 }
 
-/// Short writes alone are no failure.
+/// Short writes alone are not a failure.
 #[test]
 fn short_writes() {
     for size in [1, 2, 7, 100] {
@@ -98,7 +97,7 @@ fn short_writes() {
     }
 }
 
-/// J4: a failed sync breaks the file; nothing is synced, nothing retried, until it is replaced.
+/// J4: a failed sync breaks the file. Nothing is synced or retried until it is replaced.
 #[test]
 fn a_failed_sync() {
     let (memory, faulty, mut log) = start();
@@ -121,7 +120,7 @@ fn a_failed_sync() {
     assert_eq!(bodies(&memory), ["schema", "first", "fourth"]);
 }
 
-/// J4: a sync that ran on another thread while the log went on, and failed or did not.
+/// J4: a sync on another thread while the log continues, with and without a failure.
 #[test]
 fn a_sync_on_the_side() {
     let (_, faulty, mut log) = start();
@@ -131,7 +130,7 @@ fn a_sync_on_the_side() {
     let done = std::thread::spawn(|| job.run()).join().unwrap();
     assert_eq!(log.end_sync(done).unwrap(), upto, "what came later is not synced");
 
-    // A job of a file that was replaced in the meantime says nothing of the new one.
+    // The sync job of a file that was replaced in the meantime says nothing about the new one.
     faulty.set(Faults { sync_error: Some(1), ..Faults::default() });
     let failed = log.begin_sync().unwrap().run();
     let mut rewrite = log.rewrite().unwrap();
@@ -189,7 +188,7 @@ fn failed_rewrites() {
     }
 }
 
-/// A rewrite that failed stays failed, whoever asks again: its gaps are never put in place (J4).
+/// A rewrite that failed stays failed on every later call: an incomplete file is never put in place (J4).
 #[test]
 fn a_failed_rewrite_cannot_be_installed() {
     let (memory, faulty, mut log) = start();
@@ -202,7 +201,7 @@ fn a_failed_rewrite_cannot_be_installed() {
     assert_eq!(bodies(&memory), ["schema", "first"]);
 }
 
-/// Rewrites that make no sense are refused and change nothing.
+/// Invalid rewrites are refused and change nothing.
 #[test]
 fn rewrites_out_of_place() {
     let (memory, _, mut log) = start();
@@ -223,7 +222,7 @@ fn rewrites_out_of_place() {
     assert_eq!(bodies(&memory), ["schema", "first"]);
 }
 
-/// The seam is log-shaped: an append that believes in another end is refused.
+/// An append that expects another end of the log is refused.
 #[test]
 fn the_expected_position_counts() {
     let mut log = MemoryLog::new(b"schema").unwrap();
@@ -256,7 +255,7 @@ fn read_only_logs() {
     drop(log);
 }
 
-/// The size to judge growth by outlives the process, and is guessed for a file of unknown past.
+/// The size used to judge growth survives the process, and is estimated for a file without a side file.
 #[test]
 fn the_base_is_the_size_after_the_last_rewrite() {
     let (memory, _, mut log) = start();
@@ -273,7 +272,7 @@ fn the_base_is_the_size_after_the_last_rewrite() {
     assert_eq!(open().base(), [framed("schema"), framed("a")].concat().len() as u64);
 }
 
-/// J5, J6: a file that cannot be created, or opened, says why and leaves nothing behind.
+/// J5, J6: when a file cannot be created or opened, the error says why, and nothing is left behind.
 #[test]
 fn failed_creations() {
     let memory = MemoryDisk::new();

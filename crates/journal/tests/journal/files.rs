@@ -1,4 +1,4 @@
-//! What only the real file system has: locks between processes, links, permissions.
+//! Features of the real file system: locks between processes, links, permissions.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -9,8 +9,8 @@ use paceline_journal::{FileLog, LockError, Log, Mode, OpenError};
 use crate::framed;
 use crate::place::Place;
 
-/// The body of a second process: opens the file it is told, says how that went, and stays until
-/// its input ends. Does nothing when it is run among the tests.
+/// The body of a second process: opens the given file, reports the result, and stays until its input ends. Does
+/// nothing when it runs as one of the tests.
 #[test]
 fn second_process() {
     let Ok(path) = std::env::var("PACELINE_JOURNAL_TEST_OPEN") else { return };
@@ -22,7 +22,7 @@ fn second_process() {
     let _ = std::io::stdin().read_line(&mut String::new());
 }
 
-/// Starts a second process that opens `path`, and waits for its word.
+/// Starts a second process that opens `path`, and waits for its report.
 fn second_opens(path: &str) -> (Child, String) {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "files::second_process", "--nocapture"])
@@ -61,7 +61,7 @@ fn two_names_of_one_file_exclude_each_other() {
     refused(&other);
     FileLog::open(&other, Mode::ReadOnly).unwrap().finish().unwrap();
 
-    // A replacement is another file, which keeps others off just the same.
+    // A replacement is another file, which excludes other processes in the same way.
     let mut rewrite = log.rewrite().unwrap();
     rewrite.write(&framed("{}")).unwrap();
     log.install(rewrite, log.position()).unwrap();
@@ -102,7 +102,7 @@ fn two_processes_exclude_each_other() {
     FileLog::open(&path, Mode::ReadWrite).unwrap().finish().unwrap();
 }
 
-/// A rewrite on another thread keeps the lock, so that nobody takes its file for a stale one.
+/// A rewrite on another thread keeps the lock, so that its file is not treated as stale.
 #[test]
 fn a_rewrite_holds_the_lock() {
     let place = Place::new("rewrite-lock");
@@ -122,7 +122,7 @@ fn links_are_followed() {
     symlink("deep/real", place.path("middle")).unwrap();
     symlink("middle", place.path("link")).unwrap();
 
-    // A link that leads nowhere yet: the file is made where it leads.
+    // A dangling link: the file is created at its target.
     let mut log = FileLog::create(place.path("link"), b"{}").unwrap();
     assert_eq!(log.path().to_str().unwrap(), place.path("deep/real"));
     let error = FileLog::open(place.path("deep/real"), Mode::ReadWrite).unwrap_err();
@@ -173,7 +173,7 @@ fn paths_that_name_no_file() {
     assert!(matches!(error, OpenError::NotAFile(_) | OpenError::Io(_)), "{error}");
 }
 
-/// J2: the side file of another file is not believed. A stale file left by a killed rewrite goes.
+/// J2: the side file of another file is ignored. A stale file left by a killed rewrite is removed.
 #[test]
 fn leftovers() {
     let place = Place::new("leftovers");

@@ -1,6 +1,6 @@
 //! The journal from outside: crashes, damage, failing disks, OVS's own tool.
 //!
-//! Owns what the suites share: replaying a log into bodies, and repeatable chance.
+//! Owns what the suites share: replaying a log into bodies, and repeatable random numbers.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use paceline_journal::disk::{Disk, MemoryDisk};
 use paceline_journal::{FileLog, Mode, OpenError, Recovery, frame};
 
-/// Opens the file `path` and gives the log with the bodies of all its records.
+/// Opens the file `path` and returns the log with the bodies of all its records.
 fn replay(
     disk: Arc<dyn Disk>,
     path: &str,
@@ -43,7 +43,7 @@ fn framed(body: &str) -> Vec<u8> {
     out
 }
 
-/// Repeatable chance (xorshift64*): a failure names the seed that repeats it.
+/// Repeatable random numbers (xorshift64*): a failure names the seed that repeats it.
 struct Chance(u64);
 
 impl Chance {

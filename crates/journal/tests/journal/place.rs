@@ -1,4 +1,4 @@
-//! A directory of its own for a test that needs the real file system. Gone when dropped.
+//! A separate directory for a test that needs the real file system. Deleted when dropped.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +13,7 @@ impl Place {
         let name = format!("journal-{name}-{}-{count}", std::process::id());
         let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
         std::fs::create_dir_all(&path).unwrap();
-        // The journal names files with links followed, so the tests do too.
+        // The journal resolves links in file names, so the tests do too.
         Place(path.canonicalize().unwrap())
     }
 

@@ -1,4 +1,4 @@
-//! The same files as OVS's own `ovsdb-tool`, which Debian's `openvswitch-common` brings.
+//! Compatibility with OVS's own `ovsdb-tool`, from Debian's `openvswitch-common`.
 
 use std::process::Command;
 
@@ -13,7 +13,7 @@ use crate::{framed, replay};
 const SCHEMA: &str = r#"{"name":"Toys","tables":{"Toy":{"columns":{"name":{"type":"string"}}}}}"#;
 const RECORD: &str = r#"{"_date":1700000000000,"_comment":"ours","Toy":{"2b66b2ea-2906-45ee-84d9-43220a14b54e":{"name":"top"}}}"#;
 
-/// Runs `ovsdb-tool`; its output, or what it complained of.
+/// Runs `ovsdb-tool`; returns its output or its error message.
 fn tool(args: &[&str]) -> Result<String, String> {
     let output = Command::new("ovsdb-tool")
         .args(args)
@@ -23,7 +23,7 @@ fn tool(args: &[&str]) -> Result<String, String> {
     if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
 }
 
-/// The names of all toys, as the tool finds them in the file.
+/// The names of all toys, as the tool reads them from the file.
 fn toys(path: &str) -> String {
     let query = r#"["Toys",{"op":"select","table":"Toy","where":[],"columns":["name"]}]"#;
     tool(&["query", path, query]).unwrap()
@@ -87,7 +87,7 @@ fn our_files_are_its() {
     assert!(found.contains("top") && found.contains("kite"), "{found}");
 }
 
-/// J2: the tool, too, reads on where we cut.
+/// J2: the tool also reads the file after it was cut.
 #[test]
 fn a_cut_file_is_whole_again() {
     let place = Place::new("cut");

@@ -1,9 +1,10 @@
-//! Random histories from numbered seeds. Each call is compared with the reference model, and the
-//! promises are checked from what sessions are told alone, as a client would see them.
+//! Random histories from numbered seeds. Each call is compared with the reference model. The
+//! promises are checked only from what the sessions receive, as a client would see them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use paceline_locks::{ENTRY_BYTES, Effect, LockError, Locks, SessionId};
+use paceline_types::Span;
 
 use crate::model::{Model, SplitMix, Told};
 
@@ -21,7 +22,7 @@ fn random_histories() {
     for seed in 0..HISTORIES {
         check(seed, &mut seen);
     }
-    // Were one of these rare, the histories would prove less than they seem to.
+    // If one of these were rare, the histories would prove less than they seem to.
     for word in ["locked", "stolen", "true", "false", "ok", "must", "too", "not", "exhausted"] {
         assert!(seen.contains(word), "no history ever told {word:?}");
     }
@@ -30,16 +31,29 @@ fn random_histories() {
 /// What a call does.
 #[derive(Clone, Copy, Debug)]
 enum Call {
-    Ask { session: u64, lock: usize, steal: bool },
-    Unlock { session: u64, lock: usize },
-    End { session: u64 },
-    Extend { by: u64 },
+    /// `waited` is how long it had waited in the last run.
+    Ask {
+        session: u64,
+        lock: usize,
+        steal: bool,
+        waited: u64,
+    },
+    Unlock {
+        session: u64,
+        lock: usize,
+    },
+    End {
+        session: u64,
+    },
+    Extend {
+        by: u64,
+    },
     Restart,
 }
 
 fn check(seed: u64, seen: &mut BTreeSet<String>) {
     let mut random = SplitMix(seed);
-    // Some histories are short of numbers all along, most are not.
+    // Some histories are short of numbers throughout; most are not.
     let range = if seed.is_multiple_of(4) { 2 } else { 50 };
     let mut locks = Locks::new(1, 1 + range, BUDGET);
     let mut model = Model::new(&NAMES, 1, 1 + range, ENTRIES_MAX);
@@ -49,7 +63,7 @@ fn check(seed: u64, seen: &mut BTreeSet<String>) {
         let call = choose(&mut random, range);
         let before = (model.view(), locks.generation());
         if let Call::Restart = call {
-            // What was reserved counts as used, as after a crash.
+            // Reserved numbers count as used, as after a crash.
             let next = locks.next_fencing() + locks.fencing_left();
             locks = Locks::new(next, next + range, BUDGET);
             model = Model::new(&NAMES, next, next + range, ENTRIES_MAX);
@@ -76,8 +90,9 @@ fn choose(random: &mut SplitMix, range: u64) -> Call {
     let session = random.below(SESSIONS);
     let lock = random.below(NAMES.len() as u64) as usize;
     match random.below(100) {
-        0..40 => Call::Ask { session, lock, steal: false },
-        40..55 => Call::Ask { session, lock, steal: true },
+        0..25 => Call::Ask { session, lock, steal: false, waited: 0 },
+        25..40 => Call::Ask { session, lock, steal: false, waited: random.below(4) },
+        40..55 => Call::Ask { session, lock, steal: true, waited: 0 },
         55..85 => Call::Unlock { session, lock },
         85..92 => Call::End { session },
         92..99 => Call::Extend { by: random.below(range + 1) },
@@ -87,7 +102,7 @@ fn choose(random: &mut SplitMix, range: u64) -> Call {
 
 fn play_model(model: &mut Model, call: Call) -> Told {
     match call {
-        Call::Ask { session, lock, steal } => model.ask(session, lock, steal),
+        Call::Ask { session, lock, steal, waited } => model.ask(session, lock, steal, waited),
         Call::Unlock { session, lock } => model.unlock(session, lock),
         Call::End { session } => model.end(session),
         Call::Extend { by } => model.extend(model.until + by),
@@ -97,13 +112,14 @@ fn play_model(model: &mut Model, call: Call) -> Told {
 
 fn play(locks: &mut Locks, call: Call) -> Told {
     let answer = match call {
-        Call::Ask { session, lock, steal: false } => {
-            Some(locks.lock(SessionId(session), NAMES[lock]).map(|locked| match locked {
-                true => "locked true",
-                false => "locked false",
-            }))
+        Call::Ask { session, lock, steal: false, waited } => {
+            let asked = match waited {
+                0 => locks.lock(SessionId(session), NAMES[lock]),
+                waited => locks.lock_after(SessionId(session), NAMES[lock], Span(waited)),
+            };
+            Some(asked.map(|locked| if locked { "locked true" } else { "locked false" }))
         }
-        Call::Ask { session, lock, steal: true } => {
+        Call::Ask { session, lock, steal: true, .. } => {
             Some(locks.steal(SessionId(session), NAMES[lock]).map(|()| "ok"))
         }
         Call::Unlock { session, lock } => {
@@ -169,10 +185,11 @@ fn check_changes(locks: &mut Locks, before: &(View, u64), model: &Model, place: 
 /// What the sessions know from answers and effects alone.
 #[derive(Default)]
 struct Clients {
-    /// Per lock: who believes to own it.
+    /// Per lock: the session that believes it owns the lock.
     owners: BTreeMap<String, u64>,
-    /// Per lock: who was told `false` and has not heard since, in the order they came.
-    queued: BTreeMap<String, Vec<u64>>,
+    /// Per lock: who was told `false` and has not heard since, with how long it had waited in the last run: the longest
+    /// first, and else in the order they came.
+    queued: BTreeMap<String, Vec<(u64, u64)>>,
     last_fencing: u64,
 }
 
@@ -190,7 +207,7 @@ impl Clients {
             Call::End { session } => (Some(session), ""),
             _ => (None, ""),
         };
-        // A session that leaves knows so when it asks, before anyone hears of it.
+        // A session that leaves knows it when it calls, before any other session is notified.
         let leaves = match call {
             Call::Unlock { .. } if told.last().is_some_and(|line| line == "ok") => vec![name],
             Call::End { .. } => NAMES.to_vec(),
@@ -198,7 +215,7 @@ impl Clients {
         };
         for name in leaves {
             self.owners.retain(|lock, owner| lock != name || Some(*owner) != caller);
-            self.queued.entry(name.into()).or_default().retain(|id| Some(*id) != caller);
+            self.queued.entry(name.into()).or_default().retain(|(id, _)| Some(*id) != caller);
         }
         for line in told {
             self.hear_line(locks, caller, name, call, line, place);
@@ -231,8 +248,10 @@ impl Clients {
                 let loser = self.owners.remove(name);
                 assert_eq!(loser, who.parse().ok(), "{place}: only the owner is robbed");
             }
-            (["locked", "false"], _, Some(caller)) => {
-                self.queued.entry(name.into()).or_default().push(caller);
+            (["locked", "false"], Call::Ask { waited, .. }, Some(caller)) => {
+                let queued = self.queued.entry(name.into()).or_default();
+                let at = queued.partition_point(|(_, other)| *other >= waited);
+                queued.insert(at, (caller, waited));
             }
             (["locked", "true"], _, Some(caller))
             | (["ok"], Call::Ask { steal: true, .. }, Some(caller)) => {
@@ -248,8 +267,8 @@ impl Clients {
         assert!(fencing > self.last_fencing, "{place}: L2, {fencing} does not grow");
         self.last_fencing = fencing;
         let queued = self.queued.entry(name.into()).or_default();
-        if let Some(at) = queued.iter().position(|id| *id == who) {
-            assert_eq!(at, 0, "{place}: L1, {who} was served before {}", queued[0]);
+        if let Some(at) = queued.iter().position(|(id, _)| *id == who) {
+            assert_eq!(at, 0, "{place}: L1, {who} was served before {}", queued[0].0);
             queued.remove(0);
         }
     }

@@ -4,8 +4,8 @@ use paceline_locks::{Effect, Locks, SessionId, Standing};
 
 use crate::model::SplitMix;
 
-/// A hundred thousand waiters leave in random order, by unlock and by end. With a list to search
-/// this would be ten thousand million steps.
+/// A hundred thousand waiters leave in random order, by unlock and by end. Searching a list would
+/// take ten thousand million steps.
 #[test]
 fn many_waiters_leave_in_any_order() {
     const WAITERS: u64 = 100_000;
@@ -34,7 +34,7 @@ fn many_waiters_leave_in_any_order() {
     assert_eq!(locks.poll_effect(), Some(told));
 }
 
-/// L1: ten thousand owners in turn, each served in the order it came.
+/// L1: ten thousand owners in turn, each served in order of arrival.
 #[test]
 fn many_waiters_are_served_in_order() {
     let mut locks = Locks::new(1, u64::MAX, usize::MAX);
@@ -56,8 +56,8 @@ fn changed(locks: &mut Locks) -> Vec<String> {
     names
 }
 
-/// D1: the names that wait to be looked at are no more than locks that exist and locks that were seen, however many
-/// come and go.
+/// D1: the names that wait to be looked at are no more than locks that exist and locks that were
+/// seen, however many locks appear and disappear.
 #[test]
 fn changes_are_told_by_name_and_what_nobody_saw_is_forgotten_d1() {
     let mut locks = Locks::new(1, u64::MAX, usize::MAX);
@@ -82,14 +82,14 @@ fn changes_are_told_by_name_and_what_nobody_saw_is_forgotten_d1() {
     locks.lock(SessionId(4), "n01").unwrap();
     locks.unlock(SessionId(4), "n01").unwrap();
     assert_eq!(changed(&mut locks), ["n00"]);
-    // What was seen is lost.
+    // The host loses what it saw.
     locks.show_again("n00");
     locks.show_again("n01");
     assert_eq!(changed(&mut locks), ["n00", "n01"]);
     assert_eq!(changed(&mut locks), [""; 0]);
 }
 
-/// A session with many locks can be ended in pieces; what is left of it is as it was.
+/// A session with many locks can be ended in pieces; the remaining part is unchanged.
 #[test]
 fn a_session_can_be_released_in_pieces() {
     let mut locks = Locks::new(1, u64::MAX, usize::MAX);

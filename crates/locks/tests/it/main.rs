@@ -1,4 +1,4 @@
-//! The one integration binary of the crate. Everything here goes through the public API.
+//! The one integration binary of the crate. Everything here uses the public API.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

@@ -1,5 +1,5 @@
-//! The reference: the same locks as plain vectors, searched from the front. Short enough to check
-//! by eye, and built differently: an owner is the head of its line.
+//! The reference model: the same locks as plain vectors, searched from the front. It is short
+//! enough to check by eye, and built differently: an owner is the head of its line.
 
 /// A small generator, so that a numbered seed always gives the same history.
 pub struct SplitMix(pub u64);
@@ -23,8 +23,12 @@ pub type Told = Vec<String>;
 
 struct Line {
     name: String,
-    /// Sessions, and whether they stole. The first owns the lock if `fencing` is there.
+    /// Sessions, and whether they stole. If `fencing` is set, the first owns the lock.
     line: Vec<(u64, bool)>,
+    /// Those in line that were robbed.
+    regain: Vec<u64>,
+    /// How long each of them had waited in the last run.
+    waited: Vec<(u64, u64)>,
     fencing: Option<u64>,
     robbed: Vec<u64>,
 }
@@ -41,13 +45,16 @@ impl Model {
         let line = |name: &&str| Line {
             name: name.to_string(),
             line: vec![],
+            regain: vec![],
+            waited: vec![],
             fencing: None,
             robbed: vec![],
         };
         Model { locks: names.iter().map(line).collect(), next, until, entries_max }
     }
 
-    pub fn ask(&mut self, session: u64, lock: usize, steal: bool) -> Told {
+    /// A session asks for a lock; `waited` is how long it had waited in the last run.
+    pub fn ask(&mut self, session: u64, lock: usize, steal: bool, waited: u64) -> Told {
         let held = |lock: &Line| {
             lock.robbed.contains(&session) || lock.line.iter().any(|(id, _)| *id == session)
         };
@@ -60,7 +67,15 @@ impl Model {
         let left = self.next < self.until;
         let lock = &mut self.locks[lock];
         if !steal && !lock.line.is_empty() {
-            lock.line.push((session, false));
+            lock.waited.retain(|(id, _)| *id != session);
+            lock.waited.push((session, waited));
+            let waits_less = |id: u64| {
+                let known = lock.waited.iter().find(|(other, _)| *other == id);
+                !lock.regain.contains(&id) && known.is_some_and(|(_, other)| *other < waited)
+            };
+            let first = usize::from(lock.fencing.is_some());
+            let at = (first..lock.line.len()).find(|at| waits_less(lock.line[*at].0));
+            lock.line.insert(at.unwrap_or(lock.line.len()), (session, false));
             return vec!["locked false".into()];
         }
         if !left {
@@ -74,6 +89,8 @@ impl Model {
             if stole {
                 lock.line.remove(0);
                 lock.robbed.push(victim);
+            } else {
+                lock.regain.push(victim);
             }
         }
         lock.line.insert(0, (session, steal));
@@ -93,6 +110,7 @@ impl Model {
             return vec!["not locked".into()];
         };
         lock.line.remove(at);
+        lock.regain.retain(|id| *id != session);
         if at == 0 {
             lock.fencing = None;
         }
@@ -119,6 +137,8 @@ impl Model {
         if lock.fencing.is_some() || lock.line.is_empty() || self.next == self.until {
             return vec![];
         }
+        let first = lock.line[0].0;
+        lock.regain.retain(|id| *id != first);
         lock.fencing = Some(self.next);
         self.next += 1;
         vec![format!("{} locked {} #{}", lock.line[0].0, lock.name, self.next - 1)]

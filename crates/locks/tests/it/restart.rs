@@ -1,4 +1,4 @@
-//! Locks that outlive a run.
+//! Locks that are kept across restarts.
 
 use paceline_locks::{Effect, Locks, SessionId};
 

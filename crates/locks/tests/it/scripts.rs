@@ -3,6 +3,7 @@
 //! ```text
 //! new 1 100          numbers 1 to 99; a third number is the budget of a session in bytes
 //! A lock x           sessions are single capital letters
+//! A lock x after 7   one that had waited 7 in the last run
 //! A steal x
 //! A unlock x
 //! A end
@@ -11,13 +12,14 @@
 //! list               the names of all locks
 //! ```
 //!
-//! What a call queues and answers stands beneath it, indented: effects first, as a host sends them
-//! (L4), then the answer after `=`. A line that starts with `#` is a comment.
+//! The effects and answers of a call stand beneath it, indented: effects first, as a host sends
+//! them (L4), then the answer after `=`. A line that starts with `#` is a comment.
 
 use std::fmt::Write;
 use std::path::Path;
 
 use paceline_locks::{Effect, LockError, Locks, SessionId};
+use paceline_types::Span;
 
 #[test]
 fn scripts() {
@@ -77,13 +79,20 @@ fn call(locks: &mut Locks, line: &str) -> String {
             locks.release_all(session(who));
             String::new()
         }
-        [who, "lock", name] => match locks.lock(session(who), name) {
-            Ok(locked) => format!("locked {locked}"),
-            Err(error) => refused(error),
-        },
+        [who, "lock", name] => locked(locks.lock(session(who), name)),
+        [who, "lock", name, "after", waited] => {
+            locked(locks.lock_after(session(who), name, Span(number(waited))))
+        }
         [who, "steal", name] => locks.steal(session(who), name).map_or_else(refused, |()| ok()),
         [who, "unlock", name] => locks.unlock(session(who), name).map_or_else(refused, |()| ok()),
         _ => panic!("no such call: {line}"),
+    }
+}
+
+fn locked(asked: Result<bool, LockError>) -> String {
+    match asked {
+        Ok(locked) => format!("locked {locked}"),
+        Err(error) => refused(error),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Changes and the least role for each, as the promises on identity and roles say.
+//! Changes and the least role for each, as promised for identity and roles.
 
 use super::{Grant, TokenRow};
 use crate::world::World;
@@ -68,7 +68,7 @@ fn a_change_needs_the_role_that_the_promises_name() {
             Role::Admin,
             "insert Resource r",
         ),
-        // What an admin made last is not for an operator to delete.
+        // An operator may not delete what an admin made persistent.
         (
             r#"[{"op": "delete", "table": "Resource", "where": []}]"#,
             Role::Admin,
@@ -81,7 +81,7 @@ fn a_change_needs_the_role_that_the_promises_name() {
         ),
         (&token, Role::Admin, "insert Token ci"),
         (r#"[{"op": "delete", "table": "Token", "where": []}]"#, Role::Admin, "delete Token ci"),
-        // One row that needs more than the others decides.
+        // The row that needs the highest role decides.
         (
             r#"[{"op": "insert", "table": "Rule", "row": {"number": 8}},
               {"op": "delete", "table": "Saved_Rule", "where": []}]"#,
@@ -98,7 +98,7 @@ fn a_change_needs_the_role_that_the_promises_name() {
     assert_eq!(world.model.least_role(&Changes::default()).0, Role::Viewer);
 }
 
-/// Files are named, and certificates no longer verified, by admins alone; all else is for operators.
+/// Only admins may name files and disable the verification of certificates; operators may do everything else.
 #[test]
 fn files_and_trust_in_servers_need_admin() {
     let table: &[(&str, Role)] = &[
@@ -137,8 +137,8 @@ fn files_and_trust_in_servers_need_admin() {
     }
 }
 
-/// What a text made is deleted when the next text does not name it, so to say that a text made a row, or
-/// did not, needs the role that deleting it does.
+/// Objects of a file are deleted when the next version of the file does not name them. So setting or removing the
+/// owner of a row needs the role that deleting it needs.
 #[test]
 fn whose_text_made_a_row_is_said_by_those_who_may_delete_it() {
     let update = |table: &str, applied: bool| {
@@ -156,7 +156,7 @@ fn whose_text_made_a_row_is_said_by_those_who_may_delete_it() {
             Role::Admin,
             Role::Admin,
         ),
-        // Transient ones an operator makes and deletes, with a text or without.
+        // An operator creates and deletes transient rows, with a file or without.
         ("Resource", r#"{"name": "r", "file": "a.toml"}"#, Role::Operator, Role::Operator),
         (
             "Checkpoint",
@@ -234,7 +234,7 @@ fn as_many_tokens_and_users_as_there_may_be() {
     }
 }
 
-/// Whatever file a frontend names is read with the rights of the daemon.
+/// Every file that a frontend names is read with the permissions of the daemon.
 #[test]
 fn files_of_frontends_need_admin() {
     let pair = r#""tls_certificate": ["map", [[0, "/c"]]], "tls_key": ["map", [[0, "/k"]]]"#;
@@ -246,7 +246,7 @@ fn files_of_frontends_need_admin() {
         (pair.replace("/k", "/other"), Role::Admin),
         (r#""tls_certificate": ["map", []], "tls_key": ["map", []]"#.to_owned(), Role::Operator),
         (pair.to_owned(), Role::Admin),
-        // A key that is named as one is no page for everyone.
+        // A file named as a key may not be sent as a page.
         (r#""errors": ["map", [[503, "/k"]]]"#.to_owned(), Role::Admin),
     ];
     let mut world = World::new();

@@ -1,4 +1,4 @@
-//! Rows in, configuration out: what a plain client writes, and every way it can be wrong.
+//! From rows to configuration: rows that a plain client writes, and all their errors.
 
 use super::Model;
 use crate::schema;
@@ -23,7 +23,7 @@ impl World {
         Self { database, model, engine: Engine::new(1) }
     }
 
-    /// Runs operations; an error of the model takes them back, as a daemon does.
+    /// Runs operations; an error of the model undoes them, as in the daemon.
     fn transact(&mut self, operations: &str) -> Result<(), String> {
         let json = json::parse(operations.as_bytes(), 128).unwrap();
         let context =
@@ -104,7 +104,7 @@ fn several_edits_are_one() {
                  "priority_max": 10, "state": "started"}}]"#,
         )
         .unwrap();
-    // Swapping two ranges overlaps in between, but not in the end.
+    // Swapping two ranges makes them overlap in between, but not in the end.
     world
         .transact(
             r#"[{"op": "update", "table": "Pool", "where": [["name", "==", "low"]],
@@ -212,7 +212,7 @@ fn what_cannot_work_says_where_and_changes_nothing() {
         (
             "Checkpoint",
             r#"{"name": "c", "at": "frontend api", "rate": "5/s", "concurrency": 5}"#,
-            "Checkpoint c: concurrency: expected none, because rate is set: make a second checkpoint for it",
+            "Checkpoint c: concurrency: a checkpoint has rate or concurrency, not both; make a second one",
         ),
         (
             "Checkpoint",

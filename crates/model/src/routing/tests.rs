@@ -1,4 +1,4 @@
-//! Rows of frontends, backends and servers: what they mean, and every way a text in them is wrong.
+//! Rows of frontends, backends and servers: their meaning, and every possible error in a text.
 
 use crate::Figures;
 use crate::world::World;
@@ -17,7 +17,7 @@ impl World {
         self.transact(&format!(r#"[{{"op": "insert", "table": "{table}", "row": {row}}}]"#))
     }
 
-    /// Inserts a row that stays only if the whole can work.
+    /// Inserts a row that is kept only if the whole configuration is valid.
     fn try_insert(&mut self, table: &str, row: &str) -> Result<(), String> {
         let changes = self.insert(table, row)?;
         let snapshot = Engine::new(1).snapshot();
@@ -315,7 +315,7 @@ fn texts_that_mean_nothing_say_where_and_change_nothing() {
             server("app:80").replace(r#""app", "#, r#""ap", "#),
             "Server ap/a: backend: there is no backend \"ap\"",
         ),
-        // It would be without a backend after the next restart.
+        // It would have no backend after the next restart.
         (
             "Server",
             server("app:80").replace('}', r#", "persistent": true}"#),
@@ -369,7 +369,7 @@ fn servers_keep_their_numbers_and_show_their_figures() {
     figures.servers.insert(after[0].servers[0].id, (true, 3));
     let puts = world.model.figures(&figures, world.database.store());
     assert_eq!(puts.len(), 1, "nothing is known of the other");
-    // Who waits for its servers is told by the backend.
+    // The backend reports the requests that wait for its servers.
     let waiting = Stats { queued_now: 2, refused_full: 3, expired: 4, ..Stats::default() };
     figures.backends.insert(after[0].id, waiting);
     let puts = world.model.figures(&figures, world.database.store());
@@ -432,7 +432,7 @@ fn operators_edit_what_is_transient_and_admins_the_rest() {
     }
 }
 
-/// Whoever may not name a file learns in which column one is.
+/// A user that may not name a file learns which column names one.
 #[test]
 fn the_column_that_names_a_file_is_told() {
     for (table, row, place) in [
@@ -455,7 +455,7 @@ fn the_column_that_names_a_file_is_told() {
     }
 }
 
-/// The daemon may read files that an operator may not, and shows error bodies to everyone.
+/// The daemon may read files that an operator may not, and sends error bodies to all clients.
 #[test]
 fn only_admins_name_files_that_are_shown() {
     let mut world = World::new();
@@ -480,7 +480,7 @@ fn only_admins_name_files_that_are_shown() {
     }
 }
 
-/// The daemon would connect to its own API's socket, or take the place of a file, with its own rights.
+/// The daemon would connect to its own API's socket, or replace a file, with its own permissions.
 #[test]
 fn only_admins_name_sockets() {
     let mut world = World::new();

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::turns::Turns;
-use paceline_host::{Host, Part, Peer, Policy, RealDisk, create_file};
-use paceline_tables::{json, schema::Schema};
+use paceline_host::{Host, Outgoing, Part, Peer, Policy, RealDisk, Reply, Session, create_file};
+use paceline_tables::{OpResult, json, schema::Schema};
 use paceline_types::Role;
 use paceline_types::limits::{
     FRAME_BYTES_MAX, REPLY_BYTES_MAX, SNAPSHOT_REPLY_BYTES, UNREAD_BYTES_TOGETHER_MAX,
@@ -80,7 +80,7 @@ impl Drop for World {
     }
 }
 
-/// Polls until the connection waits for something outside.
+/// Polls until the connection waits for an external event.
 fn settle(connection: &mut Connection<DuplexStream>) {
     let mut cx = Context::from_waker(Waker::noop());
     for _ in 0..1_000 {
@@ -88,8 +88,8 @@ fn settle(connection: &mut Connection<DuplexStream>) {
     }
 }
 
-/// D1: requests that came in one piece are handled only while there is room for their answers, and all are
-/// answered when the client reads.
+/// D1: requests that arrive in one piece are handled only while there is room for their responses, and all are
+/// answered once the client reads.
 #[test]
 fn requests_wait_while_answers_are_unread_d1() {
     let world = World::new("unread");
@@ -141,8 +141,7 @@ fn requests_wait_while_answers_are_unread_d1() {
     assert!(ids.is_sorted());
 }
 
-/// D1: of long messages on several connections so many are parsed at a time as may be; the others wait for
-/// their turn.
+/// D1: only a limited amount of long messages is parsed at a time on all connections; the others wait for their turn.
 #[test]
 fn long_messages_take_turns_d1() {
     let world = World::new("turns");
@@ -168,15 +167,15 @@ fn long_messages_take_turns_d1() {
     });
 }
 
-/// What others leave unread, so that `left` bytes are left of the budget.
+/// Counts unread bytes of other clients, so that `left` bytes are left of the budget.
 fn leave_of_budget(connection: &Connection<DuplexStream>, left: usize) -> Part {
     let mut others = connection.methods.session().outbox.budget().part();
-    // A tenth is for root.
+    // A tenth is reserved for root.
     others.set(UNREAD_BYTES_TOGETHER_MAX - UNREAD_BYTES_TOGETHER_MAX / 10 - left);
     others
 }
 
-/// D1: messages that do not end count in the budget of all connections, and one that has its share of it is refused.
+/// D1: unfinished messages count in the budget of all connections. A message that exceeds its share is refused.
 #[test]
 fn messages_that_do_not_end_count_d1() {
     let world = World::new("unended");
@@ -200,7 +199,7 @@ fn messages_that_do_not_end_count_d1() {
     let Some(End::Cut(reason)) = end else { panic!("{end:?}") };
     assert!(reason.contains("no memory"), "{reason}");
 
-    // A short one has its place always.
+    // A short message is always accepted.
     let (mut third, mut far) = world.connect(Role::Viewer, &turns());
     world.runtime.block_on(far.write_all(&begin.as_bytes()[..50_000])).unwrap();
     settle(&mut third);
@@ -209,8 +208,8 @@ fn messages_that_do_not_end_count_d1() {
     assert_eq!(budget.used(), 0);
 }
 
-/// D1: an answer that has left the outbox counts until the client has taken it; one that there is no room for is not
-/// kept.
+/// D1: a response that has left the outbox counts until the client has read it. If there is no room for it, it is
+/// dropped.
 #[test]
 fn an_answer_that_is_being_sent_counts_d1() {
     let world = World::new("sending");
@@ -232,7 +231,7 @@ fn an_answer_that_is_being_sent_counts_d1() {
     });
 }
 
-/// D1: a client that takes a long answer in bits, and always leaves some, does not let the buffer grow.
+/// D1: a client that reads a long response in small pieces, and always leaves some, does not make the buffer grow.
 #[test]
 fn a_client_that_reads_in_bits_keeps_no_more_than_a_piece_d1() {
     let world = World::new("bits");
@@ -275,7 +274,7 @@ fn echo(bytes: usize) -> String {
     format!(r#"{{"id":1,"method":"echo","params":["{}"]}}"#, "x".repeat(bytes))
 }
 
-/// L3: a client that leaves is noticed also while a message of it waits for its turn, and it is not read.
+/// L3: a disconnect is noticed even while a message of the client waits for its turn and the stream is not read.
 #[test]
 fn a_client_that_leaves_while_its_message_waits_is_noticed_l3() {
     let world = World::new("left");
@@ -293,7 +292,7 @@ fn a_client_that_leaves_while_its_message_waits_is_noticed_l3() {
     });
 }
 
-/// Polls a connection again and again, while its timer fires each millisecond.
+/// Polls a connection repeatedly, while its timer fires every millisecond.
 async fn poll_often<S: AsyncRead + AsyncWrite + Watched + Unpin>(
     connection: &mut Connection<S>,
 ) -> Option<End> {
@@ -307,7 +306,7 @@ async fn poll_often<S: AsyncRead + AsyncWrite + Watched + Unpin>(
     None
 }
 
-/// L3: a client is not silent whose message waits for its turn: what it sent since is not read.
+/// L3: a client whose message waits for its turn is not considered silent, because what it sent since is not read.
 #[test]
 fn a_client_that_is_not_read_is_not_silent_l3() {
     let world = World::new("unread-probe");
@@ -321,7 +320,7 @@ fn a_client_that_is_not_read_is_not_silent_l3() {
         let end = poll_often(&mut connection).await;
         assert!(end.is_none(), "{end:?}");
         drop(others);
-        // From now on it is read and says nothing.
+        // From now on the stream is read and the client sends nothing.
         let Some(End::Cut(reason)) = poll_often(&mut connection).await else { panic!("no end") };
         assert!(reason.contains("probe"), "{reason}");
         let mut answer = vec![0; 200_000];
@@ -330,7 +329,7 @@ fn a_client_that_is_not_read_is_not_silent_l3() {
     });
 }
 
-/// L3: a client that is not read because it takes no answers is silent.
+/// L3: a client whose stream is not read because it does not read its responses is considered silent.
 #[test]
 fn a_client_that_takes_no_answers_is_silent_l3() {
     let world = World::new("unread-answers");
@@ -362,7 +361,7 @@ fn lock(id: usize) -> String {
     format!(r#"{{"id":{id},"method":"lock","params":["L"]}}"#)
 }
 
-/// Reads until `end` has come.
+/// Reads until `end` has arrived.
 async fn read_until(far: &mut UnixStream, end: &str) -> String {
     let mut text = Vec::new();
     while !String::from_utf8_lossy(&text).contains(end) {
@@ -371,8 +370,8 @@ async fn read_until(far: &mut UnixStream, end: &str) -> String {
     String::from_utf8(text).unwrap()
 }
 
-/// L3: the locks of a client that has left are freed also while the task of its connection is at work: here it is not
-/// polled again.
+/// L3: the locks of a disconnected client are released even while its connection's task is busy. Here that task is
+/// not polled again.
 #[test]
 fn locks_are_freed_though_the_connection_is_at_work_l3() {
     let world = World::new("at-work");
@@ -380,7 +379,7 @@ fn locks_are_freed_though_the_connection_is_at_work_l3() {
     world.runtime.block_on(async {
         let (near, mut far) = UnixStream::pair().unwrap();
         let mut at_work = world.serve(near, Role::Client, &turns, None);
-        // What comes in one piece with the lock is handled when the client is watched.
+        // Messages that arrive together with the lock are handled after the watcher was started.
         far.write_all(format!("{}{}", lock(1), echo(10)).as_bytes()).await.unwrap();
         let is_answered = |far: &UnixStream, text: &mut Vec<u8>| {
             let _ = far.try_read_buf(text);
@@ -407,7 +406,7 @@ fn locks_are_freed_though_the_connection_is_at_work_l3() {
     });
 }
 
-/// L3: of what came in one piece, nothing more is done for a client that has left meanwhile.
+/// L3: when a client disconnects, the remaining messages of a piece that arrived before are not handled.
 #[test]
 fn messages_of_a_client_that_has_left_are_not_handled_l3() {
     let world = World::new("left-behind");
@@ -423,8 +422,8 @@ fn messages_of_a_client_that_has_left_are_not_handled_l3() {
     });
 }
 
-/// D4: rows are tested on changed conditions in pieces, between which the connection lets others have their turn and
-/// reads; so that the client leaves is noticed (L3).
+/// D4: after a change of conditions, rows are tested in pieces. All but the first are made by other threads, so that
+/// other connections get their turn and this one reads, which notices a disconnect (L3).
 #[test]
 fn changed_conditions_are_tested_in_pieces_d4_l3() {
     let world = World::new("conditions");
@@ -445,14 +444,167 @@ fn changed_conditions_are_tested_in_pieces_d4_l3() {
     let change = format!(
         r#"{{"id":3,"method":"monitor_cond_change","params":["m","m",{{"Thing":[{{"where":[{never}]}}]}}]}}"#
     );
-    world.runtime.block_on(far.write_all(change.as_bytes())).unwrap();
-    let mut cx = Context::from_waker(Waker::noop());
-    let mut pieces = 0;
-    for _ in 0..1_000 {
-        assert!(connection.poll(&mut cx).is_pending());
-        pieces += usize::from(connection.writer.is_unfinished());
+    // The writer is driven by hand: the connection would write as many pieces in one go as the threads have ready.
+    connection.intake.take(change.as_bytes(), &mut connection.methods).unwrap();
+    let (mut pieces, mut out) = (0, Vec::new());
+    while pieces == 0 {
+        let item = next_item(&world, connection.methods.session());
+        connection.writer.write(item, &mut out);
+        while connection.writer.is_unfinished() {
+            pieces += 1;
+            connection.writer.go_on(&mut out);
+            assert!(connection.writer.is_away(), "piece {pieces} is made here");
+            let made = poll_fn(|cx| connection.writer.poll_away(cx, &mut out));
+            world.runtime.block_on(made).unwrap();
+        }
     }
-    // A million steps, of which each turn takes a hundred thousand.
-    assert!(pieces >= 9, "all was tested in {pieces} turns");
-    assert!(!connection.writer.is_unfinished());
+    // A million steps, of which each piece takes a hundred thousand.
+    assert!(pieces >= 9, "all was tested in {pieces} pieces");
+}
+
+/// Waits for the next item that is to be sent to a client.
+fn next_item(world: &World, session: &Session) -> Outgoing {
+    world.runtime.block_on(poll_fn(|cx| match session.outbox.take() {
+        Some(item) => Poll::Ready(item),
+        None => {
+            session.outbox.register(cx.waker(), Interest::Items);
+            Poll::Pending
+        }
+    }))
+}
+
+/// A client's session, what makes its answers into text, and how it asks for something.
+fn writer(world: &World) -> (Arc<Session>, Writer) {
+    let session = world.host.begin_session(Some(Role::Admin), |id| format!("test#{}", id.0));
+    let writer = Writer::new(world.host.beside().clone(), session.clone());
+    (session, writer)
+}
+
+/// All that is written of `item`, and the longest piece of it.
+fn written(writer: &mut Writer, item: Outgoing) -> (String, usize) {
+    let (mut text, mut piece, mut longest) = (Vec::new(), Vec::new(), 0);
+    writer.write(item, &mut piece);
+    loop {
+        longest = longest.max(piece.len());
+        text.append(&mut piece);
+        if !writer.go_on(&mut piece) {
+            return (String::from_utf8(text).unwrap(), longest);
+        }
+    }
+}
+
+/// D1, D4: an answer is made in pieces, also if it has many short results, results for many operations that do not
+/// count, or is one long text.
+#[test]
+fn answers_of_every_kind_are_made_in_pieces_d1_d4() {
+    const COUNT: usize = 100_000;
+    let world = World::new("answers");
+    let (_, mut writer) = writer(&world);
+    let error = || OpResult::Error(paceline_tables::Error::new("planted", ""));
+    let long = "x".repeat(10 * PIECE_BYTES);
+    let nulls = ["null"; COUNT].join(",");
+    let failed = r#"{"details":"","error":"planted"}"#;
+    for (reply, expected) in [
+        (
+            Reply::Results((0..COUNT).map(|_| OpResult::Empty).collect()),
+            format!("[{}]", ["{}"; COUNT].join(",")),
+        ),
+        (Reply::Results(vec![error(), OpResult::Nulls(COUNT)]), format!("[{failed},{nulls}]")),
+        (Reply::Results(vec![OpResult::Nulls(COUNT), error()]), format!("[{nulls},{failed}]")),
+        (Reply::Results(vec![OpResult::Nulls(1)]), "[null]".to_owned()),
+        (Reply::Results(vec![]), "[]".to_owned()),
+        (Reply::Text(long.clone().into()), long.clone()),
+        (Reply::Shared(long.as_bytes().into()), long.clone()),
+        (Reply::Text(b"{}".to_vec()), "{}".to_owned()),
+    ] {
+        let item = Outgoing::Reply(Arc::from(&b"7"[..]), reply);
+        let (text, longest) = written(&mut writer, item);
+        assert_eq!(text, format!(r#"{{"result":{expected},"error":null,"id":7}}"#));
+        assert!(longest < PIECE_BYTES + 100, "a piece of {longest} bytes");
+    }
+}
+
+/// D4: a row that takes long to write is never written by a task of the runtime, however many clients ask for it. The
+/// pieces are made beside, and each client gets all of its answer.
+#[test]
+fn however_many_ask_a_long_row_is_written_beside_d4() {
+    let world = World::new("long-rows");
+    let things = world.host.database("Things").unwrap();
+    let (admin, _) = writer(&world);
+    let text = "x".repeat(2 << 20);
+    let parsed = |text: &str| vec![json::parse(text.as_bytes(), 100).unwrap()];
+    let insert = format!(r#"{{"op":"insert","table":"Thing","row":{{"name":"{text}"}}}}"#);
+    things.transact(&admin, [(Arc::from(&b"1"[..]), parsed(&insert))]);
+    things.flush();
+    let select = parsed(r#"{"op":"select","table":"Thing","where":[],"columns":["name"]}"#);
+    let mut readers: Vec<_> = (0..40)
+        .map(|_| {
+            let (session, mut writer) = writer(&world);
+            things.transact(&session, [(Arc::from(&b"2"[..]), select.clone())]);
+            things.flush();
+            let item = next_item(&world, &session);
+            let mut out = Vec::new();
+            writer.write(item, &mut out);
+            writer.go_on(&mut out);
+            (writer, out)
+        })
+        .collect();
+    for (writer, out) in &readers {
+        assert!(writer.is_away(), "it is made here");
+        assert!(out.len() < 100, "{} bytes are written here", out.len());
+    }
+    for (writer, out) in &mut readers {
+        while writer.is_unfinished() {
+            world.runtime.block_on(poll_fn(|cx| writer.poll_away(cx, out))).unwrap();
+            writer.go_on(out);
+        }
+        let expected =
+            format!(r#"{{"result":[{{"rows":[{{"name":"{text}"}}]}}],"error":null,"id":2}}"#);
+        assert!(*out == expected.as_bytes(), "{} bytes", out.len());
+    }
+}
+
+/// D4: of what one read gives, a part is handled before others have their turn: so many messages, and fewer if they
+/// ask for much.
+#[test]
+fn a_part_of_a_read_is_handled_in_a_turn_d4() {
+    let world = World::new("part");
+    let column = |n: usize| format!(r#""column_{n}": {{"type": "string"}}"#);
+    let columns = (0..1_000).map(column).collect::<Vec<_>>().join(",");
+    let schema = format!(
+        r#"{{"name": "Wide", "version": "1.0.0", "tables": {{"T": {{"columns": {{{columns}}}}}}}}}"#
+    );
+    let schema = Schema::parse(&json::parse(schema.as_bytes(), 100).unwrap()).unwrap();
+    let path = world.directory.join("wide.db");
+    drop(create_file(Arc::new(RealDisk), &path, &schema).unwrap());
+    let answer = world.host.open(&path).unwrap().schema_text().len();
+    for (request, most) in [
+        (r#"{"id":1,"method":"echo","params":[]}"#.to_owned(), 256),
+        (
+            r#"{"id":1,"method":"get_schema","params":["Wide"]}"#.to_owned(),
+            (256 << 10) / answer + 1,
+        ),
+    ] {
+        let (session, _) = writer(&world);
+        let mut methods = Methods::new(world.host.clone(), session.clone());
+        let part = session.outbox.budget().part();
+        let mut intake = Intake::new(FRAME_BYTES_MAX, 100, turns(), part);
+        let sent = 1_000;
+        let mut counts = Vec::new();
+        let mut count = || {
+            let answered = std::iter::from_fn(|| session.outbox.take()).count();
+            counts.push(answered);
+            answered
+        };
+        intake.take(request.repeat(sent).as_bytes(), &mut methods).unwrap();
+        let mut left = sent - count();
+        while left > 0 {
+            let mut cx = Context::from_waker(Waker::noop());
+            let Poll::Ready(Some(Ok(()))) = intake.poll_rest(&mut cx, &mut methods) else {
+                panic!("{left} are not answered");
+            };
+            left -= count();
+        }
+        assert!(counts.iter().all(|count| *count <= most), "{counts:?} of {most}");
+    }
 }

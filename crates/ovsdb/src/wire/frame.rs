@@ -1,20 +1,19 @@
-//! Framing: JSON objects one after the other on a stream, with nothing but white space between.
+//! Framing: JSON objects one after the other on a stream, with only white space between them.
 //!
-//! The scanner finds the end of an object by counting brackets outside strings. It refuses a
-//! message that is too deep or too long as soon as that is known, so that what is kept of an
-//! unfinished message is bounded.
+//! The scanner finds the end of an object by counting brackets outside strings. It refuses a message that is too deep
+//! or too long as soon as it detects this, so the memory for an unfinished message is bounded.
 
 use std::borrow::Cow;
 use std::fmt;
 
-/// Why a stream cannot be followed any further.
+/// Why a stream cannot be parsed any further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameError {
     /// A message is longer than allowed.
     TooLong(usize),
     /// A message is nested more deeply than allowed.
     TooDeep(usize),
-    /// Something stands between messages that is not one.
+    /// There is something other than white space between messages.
     NotAnObject,
     /// Brackets do not match.
     Unbalanced,
@@ -41,12 +40,12 @@ pub struct Framer {
     depth: usize,
     in_string: bool,
     escaped: bool,
-    /// The beginning of a message whose end has not come yet.
+    /// The beginning of an unfinished message.
     partial: Vec<u8>,
 }
 
 impl Framer {
-    /// A framer for messages of at most these sizes.
+    /// A framer for messages up to this length and depth.
     #[must_use]
     pub fn new(bytes_max: usize, depth_max: usize) -> Self {
         Self {
@@ -59,9 +58,8 @@ impl Framer {
         }
     }
 
-    /// Takes the next bytes of the stream and calls `each` with every message that ends in them,
-    /// in order, until one of them answers false. Answers how many bytes it took: the others are to be
-    /// given again.
+    /// Takes the next bytes of the stream and calls `each` with every message that ends in them, in order, until
+    /// `each` returns false. Returns how many bytes it consumed. The caller must pass the others again.
     pub fn feed(
         &mut self,
         bytes: &[u8],
@@ -102,7 +100,7 @@ impl Framer {
         }
     }
 
-    /// Bytes that are kept of a message whose end has not come yet.
+    /// Bytes that are kept of an unfinished message.
     #[must_use]
     pub fn kept(&self) -> usize {
         self.partial.len()
@@ -114,7 +112,7 @@ impl Framer {
         self.depth > 0
     }
 
-    /// Where the present message ends in `bytes`, if it does.
+    /// Where the current message ends in `bytes`, if it does.
     fn find_end(&mut self, bytes: &[u8]) -> Result<Option<usize>, FrameError> {
         let mut at = 0;
         while let Some(&c) = bytes.get(at) {

@@ -1,15 +1,15 @@
-//! One JSON-RPC 1.0 message: a request, a notification, or a reply to one of ours.
+//! One JSON-RPC 1.0 message: a request, a notification, or a reply to the server's own request.
 
 use paceline_tables::json::{self, Json};
 use std::fmt;
 
-/// The id of the echo request that asks a silent client for a sign of life.
+/// The id of the echo request that probes a silent client.
 pub const PROBE_ID: &str = "echo";
 
-/// What a client sent.
+/// A message from a client.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Message {
-    /// A request, to be answered under its id.
+    /// A request, to be answered with its id.
     Request {
         /// The id, as JSON text.
         id: Vec<u8>,
@@ -18,14 +18,14 @@ pub enum Message {
         /// The parameters.
         params: Vec<Json>,
     },
-    /// A notification, not to be answered.
+    /// A notification, which gets no response.
     Notification {
         /// The method.
         method: Box<str>,
         /// The parameters.
         params: Vec<Json>,
     },
-    /// An answer to the only request we send, the probe's echo.
+    /// The reply to the only request that the server sends, the probe's echo.
     ProbeReply,
 }
 

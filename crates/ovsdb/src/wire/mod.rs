@@ -1,4 +1,4 @@
-//! The wire, without any I/O: where messages begin and end, and what they say.
+//! The wire format, without any I/O: where messages begin and end, and what they contain.
 
 mod frame;
 mod message;

@@ -1,30 +1,31 @@
-//! Asks again when the daemon goes away while a command waits for it, as it does in a restart.
+//! Asks again when the daemon disappears while a command waits for it, as in a restart.
 //!
-//! Each try has a session of its own, because what hangs on the old one is lost: its place in line, and its
-//! connection. The client ends the old one if it still exists in the daemon's next run.
+//! Each try has a session of its own, because the connection of the old one is lost. The client ends the old
+//! one if it still exists in the daemon's next run. All tries send the same place, so that a daemon that shut
+//! down in order counts the time that the command waited before.
 
 use super::run::Renewing;
 use paceline_client::{Client, Error, Session};
 use std::io;
 use std::time::{Duration, Instant};
 
-/// How long the daemon may be away until a command that waits for it gives up, if it does not say how long it waits.
+/// How long the daemon may be away until a waiting command gives up, if the command has no longest wait.
 const AWAY_MAX: Duration = Duration::from_secs(60);
-/// A daemon that was asked for less than this and went away counts as away all the time.
+/// A daemon that disappears again within this time counts as away all the time.
 const STEADY_MIN: Duration = Duration::from_secs(10);
-/// First and longest pause between two tries.
+/// The first and the longest pause between two tries.
 const PAUSE_MIN: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 
-/// What was asked for, the session that has it, and what keeps the session alive.
+/// What was asked for, the session that has it, and the thread that renews the session.
 pub struct Got<T> {
     pub session: Session,
     pub renewing: Renewing,
     pub got: T,
 }
 
-/// Begins a session and asks for something in it. If the daemon goes away, it asks again, for at most `longest`, and prints
-/// a message, in JSON if `as_json`.
+/// Begins a session and asks for something in it. If the daemon disappears, asks again, for at most `longest`,
+/// and prints a message, in JSON if `as_json`.
 pub fn ask<T>(
     client: &Client,
     longest: Option<Duration>,
@@ -48,7 +49,11 @@ pub fn ask<T>(
             away = None;
         }
         if away.is_none() {
-            let message = format!("the daemon went away: {error}; asking again when it is back");
+            let next = "this command asks again when it is back";
+            let message = match error.is_ending() {
+                true => format!("the daemon is shutting down; {next}"),
+                false => format!("the daemon went away: {error}; {next}"),
+            };
             crate::screen::warn(as_json, &message);
         }
         let (since, pause) = away.get_or_insert((Instant::now(), PAUSE_MIN));
@@ -74,10 +79,6 @@ fn is_away(error: &Error) -> bool {
                 | io::ErrorKind::ConnectionRefused
                 | io::ErrorKind::NotFound
         ),
-        // The daemon itself ends, and not a pool.
-        Error::Refused(refusal) => {
-            refusal.reason == "draining" && refusal.answer.body.pointer("/place/pool").is_none()
-        }
-        _ => false,
+        error => error.is_ending(),
     }
 }

@@ -1,4 +1,4 @@
-//! `paceline apply`: makes the daemon's configuration what a file says.
+//! `paceline apply`: makes the daemon's configuration match a file.
 
 use super::{Asker, Reach, as_text, doctor, text};
 use crate::config;
@@ -77,7 +77,7 @@ pub fn run(apply: &Apply) -> Result<ExitCode, Failure> {
     let mut options = options(apply)?;
     let done = match asker.client.apply(&text, &options) {
         Err(error) => match deletions(&error) {
-            Some(count) if confirmed(count)? => {
+            Some(count) if confirmed(count, || list_of(&asker, &text, &options))? => {
                 options.deletions_max = Some(count);
                 asker.client.apply(&text, &options)
             }
@@ -113,18 +113,28 @@ fn options(apply: &Apply) -> Result<ApplyOptions, Failure> {
     })
 }
 
-/// How many objects would be deleted, if it is refused because they are many.
+/// How many objects would be deleted, if the refusal is because they are too many.
 fn deletions(error: &Error) -> Option<u64> {
     error.answer()?.body.get("deletions")?.as_u64()
 }
 
-/// Asks on a terminal whether so many objects may be deleted.
-fn confirmed(count: u64) -> Result<bool, Failure> {
+/// The lines of the objects that would be deleted.
+fn list_of(asker: &Asker, text_of: &str, options: &ApplyOptions) -> Result<String, Failure> {
+    let options = ApplyOptions { dry_run: true, ..options.clone() };
+    let changes = asker.client.apply(text_of, &options)?;
+    let deleted: Vec<Value> =
+        changes.into_iter().filter(|change| text(change, "op") == "delete").collect();
+    Ok(draw(&deleted, Screen::of_stderr()))
+}
+
+/// Asks on a terminal whether so many objects may be deleted, which `list` names.
+fn confirmed(count: u64, list: impl FnOnce() -> Result<String, Failure>) -> Result<bool, Failure> {
     let (input, mut output) = (std::io::stdin(), std::io::stderr());
     if !input.is_terminal() || !output.is_terminal() {
         return Ok(false);
     }
     let failed = |error: std::io::Error| Failure::from(error.to_string());
+    crate::screen::tell_raw(&list()?);
     write!(output, "this deletes {count} objects; continue? [y/N] ").map_err(failed)?;
     let mut answer = String::new();
     input.read_line(&mut answer).map_err(failed)?;
@@ -136,7 +146,7 @@ fn too_many(count: u64) -> Failure {
     Failure::new(failure::FAILED, message, "see which with --dry-run, then give --yes")
 }
 
-/// Shows warnings apart from what changes.
+/// Shows warnings apart from the changes.
 fn show(asker: &Asker, apply: &Apply, told: Vec<Value>) -> Result<(), Failure> {
     let is = |one: &Value, op: &str| text(one, "op") == op;
     if apply.reach.json {
@@ -145,8 +155,15 @@ fn show(asker: &Asker, apply: &Apply, told: Vec<Value>) -> Result<(), Failure> {
     let (warnings, told): (Vec<Value>, Vec<Value>) =
         told.into_iter().partition(|one| is(one, "warning"));
     for warning in warnings {
-        let message = clean(&text(&warning, "message"));
-        crate::screen::tell(format_args!("{}: warning: {message}", shown(&apply.file)));
+        let [line, column, message] =
+            ["line", "column", "message"].map(|name| text(&warning, name));
+        let place = if line.is_empty() { String::new() } else { format!("{line}:{column}: ") };
+        let message = clean(message.strip_prefix(&format!("line {line}: ")).unwrap_or(&message));
+        let space = if place.is_empty() { " " } else { "" };
+        crate::screen::tell(format_args!(
+            "{}:{space}{place}warning: {message}",
+            shown(&apply.file)
+        ));
     }
     if told.iter().all(|one| is(one, "drift")) {
         crate::screen::tell(format_args!("nothing to change"));
@@ -157,7 +174,7 @@ fn show(asker: &Asker, apply: &Apply, told: Vec<Value>) -> Result<(), Failure> {
     asker.show(&json!(told), |screen| draw(&told, screen))
 }
 
-/// What the file says is written down; an address or a certificate may still be out of reach.
+/// Checks the HTTP door: the configuration is applied, but an address or a certificate may still be unusable.
 fn as_it_says(status: &Value) -> Result<(), Failure> {
     match status.get("http").and_then(|http| http.get("problem")) {
         None => Ok(()),
@@ -176,17 +193,20 @@ fn is_stdin(file: &Path) -> bool {
     file.as_os_str() == "-"
 }
 
-/// What a file is called in messages.
+/// The name of a file in messages.
 fn shown(file: &Path) -> String {
     if is_stdin(file) { "stdin".into() } else { file.to_string_lossy().into_owned() }
 }
 
-/// What is wrong with a file stands for itself, as editors and scripts read it.
+/// The errors of a file are printed alone, in the form that editors and scripts read.
 fn wrong(apply: &Apply, error: Error) -> Result<ExitCode, Failure> {
     let errors = error.answer().and_then(places);
     match errors {
         Some(errors) if !apply.reach.json => {
             crate::screen::tell(format_args!("{}", lines(&apply.file, &errors).trim_end()));
+            if let Some(hint) = error.hint() {
+                crate::screen::tell(format_args!("{}: {}", shown(&apply.file), clean(hint)));
+            }
             Ok(ExitCode::FAILURE)
         }
         _ => Err(Failure::from(error)),

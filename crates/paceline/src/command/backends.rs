@@ -1,4 +1,4 @@
-//! `paceline backends`: the servers that do the same work, and how one of them is chosen.
+//! `paceline backends`: groups of servers that do the same work, and how one of them is chosen.
 
 use super::{Asker, Delete, Reach, figure, objects, text};
 use crate::failure::Failure;
@@ -122,7 +122,7 @@ fn balance(backend: &Value) -> String {
     }
 }
 
-/// What servers are asked, if they are looked after.
+/// The health check of the servers, if there is one.
 fn health(backend: &Value) -> String {
     match backend.get("health") {
         None => String::new(),
@@ -133,7 +133,7 @@ fn health(backend: &Value) -> String {
     }
 }
 
-/// Whether servers are spoken to over TLS, and verified.
+/// Whether servers are connected to over TLS, and verified.
 fn tls(backend: &Value) -> Cell {
     match backend.get("tls") {
         None => "".into(),

@@ -67,7 +67,7 @@ pub fn run(backup: &Backup) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Which databases go to which files.
+/// The databases and their files.
 fn wanted(backup: &Backup, asker: &Asker) -> Result<Vec<(String, PathBuf)>, Failure> {
     if !backup.all {
         return Ok(vec![(OWN.to_owned(), backup.file.clone())]);
@@ -77,7 +77,7 @@ fn wanted(backup: &Backup, asker: &Asker) -> Result<Vec<(String, PathBuf)>, Fail
     let status = asker.client.status()?;
     let names = status.get("databases").and_then(Value::as_array).cloned().unwrap_or_default();
     let file = |name: String| {
-        // The names of databases are plain words; whatever else came would not be joined to a path.
+        // The names of databases are plain words; any other name is not joined to a path.
         let is_plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
         is_plain.then(|| (name.clone(), backup.file.join(format!("{name}.db"))))
     };

@@ -1,4 +1,4 @@
-//! `paceline cancel`: takes a waiting request out of its queue.
+//! `paceline cancel`: removes a waiting request from its queue.
 
 use super::Reach;
 use super::why::request;

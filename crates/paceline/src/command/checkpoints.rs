@@ -1,4 +1,4 @@
-//! `paceline checkpoints`: what is limited, to how much, and how it stands; and how it is changed.
+//! `paceline checkpoints`: the limits, their state, and how they are changed.
 
 use super::{Delete, Reach, figure, objects, text};
 use crate::failure::Failure;
@@ -95,9 +95,8 @@ fn draw(list: &[Value], screen: Screen) -> String {
         Column::word("MODE").spare(5),
     ]);
     for checkpoint in list {
-        let refused = figure(checkpoint, "refused");
-        let is_refusing = !matches!(refused.as_str(), "" | "0");
-        let mode = text(checkpoint, "mode");
+        let refused = refused(checkpoint);
+        let is_refusing = !matches!(refused.as_str(), "" | "0" | "would 0");
         table.row(vec![
             text(checkpoint, "name").into(),
             text(checkpoint, "at").into(),
@@ -107,10 +106,27 @@ fn draw(list: &[Value], screen: Screen) -> String {
             figure(checkpoint, "inflight").into(),
             figure(checkpoint, "passed").into(),
             Cell::new(refused, if is_refusing { Style::Bad } else { Style::Plain }),
-            if mode.is_empty() { "enforce".into() } else { mode.into() },
+            mode(checkpoint).into(),
         ]);
     }
     table.draw(screen)
+}
+
+/// How many requests it refused; in mode `watch`, how many it would have refused.
+fn refused(checkpoint: &Value) -> String {
+    match text(checkpoint, "mode").as_str() {
+        "watch" => format!("would {}", figure(checkpoint, "would_refuse")),
+        _ => figure(checkpoint, "refused"),
+    }
+}
+
+/// The mode; in mode `watch` with what `enforce` would have done, which is what the mode is for.
+fn mode(checkpoint: &Value) -> String {
+    if text(checkpoint, "mode") != "watch" {
+        return "enforce".into();
+    }
+    let (refused, held) = (figure(checkpoint, "would_refuse"), figure(checkpoint, "would_wait"));
+    format!("watch: would refuse {refused}, hold {held}")
 }
 
 fn limit(checkpoint: &Value) -> String {

@@ -1,4 +1,4 @@
-//! `paceline completions`: what a shell needs to complete the command line.
+//! `paceline completions`: scripts with which a shell completes the command line.
 
 use super::print;
 use crate::cli::Arguments;

@@ -1,6 +1,6 @@
-//! `paceline doctor`: looks for what is wrong with an installation, and says what to do about it.
+//! `paceline doctor`: checks an installation, and says what to do about problems.
 //!
-//! It changes nothing, and works without a daemon as well: then it looks at the files alone.
+//! It changes nothing, and works without a daemon as well: then it checks only the files.
 
 mod daemon;
 mod files;
@@ -29,7 +29,7 @@ pub struct Doctor {
     pub reach: Reach,
 }
 
-/// How something is.
+/// The state of what was checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Ok,
@@ -47,7 +47,7 @@ impl State {
     }
 }
 
-/// What was found out about one thing.
+/// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Finding {
     what: &'static str,
@@ -88,7 +88,7 @@ pub fn run(doctor: &Doctor) -> Result<ExitCode, Failure> {
     if !reach.is_tcp() {
         let data = reach.directory()?;
         findings.extend(files::look(&data));
-        // A daemon that runs writes to it.
+        // A running daemon writes to it.
         if !daemon::answers(&of_daemon) {
             findings.extend(files::database(&data.join("paceline.db")));
         }
@@ -104,12 +104,12 @@ pub fn run(doctor: &Doctor) -> Result<ExitCode, Failure> {
     Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Columns of the state and of what is looked at, with the blanks behind.
+/// The widths of the columns for the state and the subject, with the blanks after them.
 const STATE: usize = 6;
 const WHAT: usize = 16;
 
 fn draw(findings: &[Finding], screen: Screen) -> String {
-    // On a narrow screen what was found stands below what was looked at.
+    // On a narrow screen the result is below the subject.
     let is_narrow = screen.width < 60;
     let indent = if is_narrow { STATE } else { STATE + WHAT };
     let room = Screen { width: screen.width.saturating_sub(indent), ..screen };
@@ -136,7 +136,7 @@ fn draw(findings: &[Finding], screen: Screen) -> String {
     out
 }
 
-/// A text broken into lines, all but the first set in.
+/// A text broken into lines, all but the first indented.
 fn set_in(text: &str, indent: usize, room: Screen) -> String {
     let lines = room.wrap(text, 0);
     let lines: Vec<&str> = lines.lines().collect();

@@ -1,4 +1,4 @@
-//! `paceline events`: what happens, as it happens.
+//! `paceline events`: prints events as they happen.
 
 use super::{Asker, Reach, as_text, print, text};
 use crate::failure::Failure;
@@ -68,7 +68,7 @@ fn draw(event: &Event, screen: Screen) -> String {
     format!("{}{kind}  {}\n", screen.paint(Style::Faint, &at), cut(&summary(&event.data), left))
 }
 
-/// The request first, the message if there is one, else every member.
+/// The request first, then the message if there is one, otherwise every member.
 fn summary(data: &Value) -> String {
     let Value::Object(members) = data else { return clean(&as_text(data)) };
     let mut parts = vec![];

@@ -1,4 +1,4 @@
-//! `paceline explain`: what would become of a request, and why.
+//! `paceline explain`: what would happen to a request, and why.
 
 use super::permit::Asks;
 use super::{Reach, attribute, once, text};
@@ -22,6 +22,10 @@ pub struct Explain {
     #[arg(value_name = "ATTR=VALUE", value_parser = attribute)]
     attributes: Vec<(String, String)>,
 
+    /// The same as an argument ATTR=VALUE, as permit takes it; may be repeated
+    #[arg(long = "attr", value_name = "NAME=VALUE", value_parser = attribute)]
+    named: Vec<(String, String)>,
+
     /// Ask about a connection to a frontend of the HTTP door, not about a request
     #[arg(long)]
     connection: bool,
@@ -34,15 +38,17 @@ pub struct Explain {
 }
 
 pub fn run(explain: &Explain) -> Result<(), Failure> {
-    once(&explain.attributes)?;
+    let attributes = [explain.attributes.as_slice(), &explain.named].concat();
+    once(&attributes)?;
     let mut request = explain.asks.request();
-    request.attributes.extend(explain.attributes.iter().cloned());
+    request.attributes.extend(attributes);
     let mut body = serde_json::to_value(&request).map_err(|error| error.to_string())?;
     if explain.connection {
         body["on"] = "connection".into();
     }
     let asker = explain.reach.open()?;
     let answer = asker.client.call(Method::Post, "/v1/explain", Some(&body))?;
+    asker.warn(&answer);
     asker.show(&answer, |screen| draw(&answer, explain.connection, screen))
 }
 
@@ -72,10 +78,10 @@ fn draw(answer: &Value, is_connection: bool, screen: Screen) -> String {
     out
 }
 
-/// Rules that did not match and are named; further ones are counted.
+/// The most rules without a match that are named; further ones are counted.
 const UNMATCHED_MAX: usize = 20;
 
-/// The rules that were looked at, in their order: what those did that matched, and why others did not.
+/// The rules that were evaluated, in order: what the matching ones did, and why the others did not match.
 fn looked_at(answer: &Value, matched: &[&str]) -> Vec<(String, Style)> {
     let steps = answer.get("rules").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let (mut lines, mut matched, mut unmatched) = (vec![], matched.iter(), 0);

@@ -1,7 +1,7 @@
 //! `paceline export`: the daemon's configuration as a file.
 
 use super::{Reach, print};
-use crate::failure::{FAILED, Failure};
+use crate::failure::{FAILED, Failure, NOT_FOUND};
 use crate::keep::keep;
 use clap::Args;
 use serde_json::json;
@@ -40,6 +40,13 @@ pub struct Export {
 pub fn run(export: &Export) -> Result<(), Failure> {
     let asker = export.reach.open()?;
     let text = asker.client.config(export.owner.as_deref())?;
+    if let Some(owner) = &export.owner
+        && text.lines().all(|line| line.is_empty() || line.starts_with('#'))
+    {
+        let message = format!("no object belongs to a file called {owner}");
+        let hint = "see all that is configured with: paceline export";
+        return Err(Failure::new(NOT_FOUND, message, hint));
+    }
     match export.file.as_ref().filter(|file| file.as_os_str() != "-") {
         None if export.reach.json => print(&format!("{:#}\n", json!({ "toml": text }))),
         None => print(&text),
@@ -52,7 +59,7 @@ pub fn run(export: &Export) -> Result<(), Failure> {
     }
 }
 
-/// A file that cannot be written, with what to try.
+/// The failure that a file cannot be written, with what to try.
 pub fn cannot_write(file: &std::path::Path, error: &std::io::Error) -> Failure {
     let name = file.display();
     match error.kind() {

@@ -1,4 +1,4 @@
-//! `paceline frontends`: where requests come in.
+//! `paceline frontends`: where requests arrive.
 
 use super::{Asker, Delete, Reach, as_text, figure, is, objects, text};
 use crate::failure::Failure;
@@ -85,14 +85,14 @@ fn draw(list: &[Value], screen: Screen) -> String {
         Column::text("LISTEN", 14),
         Column::word("TLS").spare(2),
         Column::text("BACKEND", 8),
-        Column::text("ALSO", 4).spare(6),
+        Column::text("USE_BACKEND", 11).spare(6),
         Column::number("OPEN"),
         Column::number("REQUESTS"),
         Column::number("4XX").spare(5),
         Column::number("5XX").spare(1),
         Column::word("USER").spare(7),
         Column::word("LOG").spare(8),
-        Column::word("KEPT").spare(4),
+        Column::word("PERSISTENT").spare(4),
     ]);
     for frontend in list {
         table.row(vec![
@@ -110,13 +110,22 @@ fn draw(list: &[Value], screen: Screen) -> String {
             yes(is(frontend, "persistent")).into(),
         ]);
     }
-    table.draw(screen)
+    let problems = list.iter().filter_map(|frontend| {
+        Some(format!("{}: {}\n", text(frontend, "name"), as_text(problem(frontend)?)))
+    });
+    let problems: String = problems.map(|line| screen.paint(Style::Bad, &line)).collect();
+    table.draw(screen) + &problems
 }
 
-/// Where it listens, or should; marked if that is not as it should be.
+/// Why it does not serve as configured, such as an address that is in use; none if it does.
+fn problem(frontend: &Value) -> Option<&Value> {
+    frontend.get("figures")?.get("problem").filter(|problem| !problem.is_null())
+}
+
+/// Where it listens, or should; marked if it is not as configured.
 fn listen(frontend: &Value) -> Cell {
     let figures = frontend.get("figures").unwrap_or(&Value::Null);
-    let style = if figures.get("problem").is_some() { Style::Bad } else { Style::Plain };
+    let style = if problem(frontend).is_some() { Style::Bad } else { Style::Plain };
     let open = joined(figures, "listening", as_text);
     let wanted = || format!("not at {}", joined(frontend, "listen", as_text));
     let text = if open.is_empty() { wanted() } else { open };

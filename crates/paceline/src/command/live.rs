@@ -1,8 +1,8 @@
 //! One line on the terminal while a command waits: for what, behind which request, and for how long.
 //!
-//! It is written to standard error, only if that is a terminal and people read it, from a thread of its own, because
-//! the command's own thread waits for the daemon. It disappears when this is dropped. What cannot be found out is left out; a
-//! daemon that does not answer is no failure here.
+//! It is written to standard error, only if that is a terminal and the output is for people, from a thread of
+//! its own, because the command's own thread waits for the daemon. It disappears when this is dropped. Unknown
+//! parts are left out; a daemon that does not answer is not an error here.
 
 use super::ps::{named, request_age};
 use super::text;
@@ -14,11 +14,11 @@ use std::io::IsTerminal as _;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
-/// How long a wait must last to be worth a line, and how often the line is drawn anew.
+/// How long a wait must last before the line is shown, and how often the line is updated.
 const FIRST: Duration = Duration::from_millis(300);
 const EVERY: Duration = Duration::from_secs(1);
 
-/// What is waited for.
+/// What the command waits for.
 pub enum For {
     /// A permit of the session of this id, for a command of this text.
     Permit { session: String, text: String },
@@ -26,7 +26,7 @@ pub enum For {
     Lock(String),
 }
 
-/// The line. It is gone when this is dropped, also if the daemon does not answer just then.
+/// The line. It is removed when this is dropped, even if the daemon does not answer at that moment.
 pub struct Live(Option<(Arc<Mutex<Drawn>>, mpsc::Sender<()>)>);
 
 /// What is on the terminal.
@@ -39,7 +39,7 @@ enum Drawn {
 }
 
 impl Live {
-    /// Begins to show it, if there is a terminal.
+    /// Starts showing the line, if there is a terminal.
     pub fn start(client: &Client, waits_for: For, as_json: bool) -> Self {
         if as_json || !std::io::stderr().is_terminal() {
             return Self(None);
@@ -89,7 +89,7 @@ fn permit(client: &Client, session: &str, own: &str) -> Option<String> {
     let path = format!("/v1/requests?session={session}");
     let list = client.call(Method::Get, &path, None).ok()?;
     let waiting = list.as_array()?.iter().filter(|request| text(request, "state") == "waiting");
-    // A session that lends its locks may have several.
+    // A session that lends its locks may have several waiting requests.
     let waiting: Vec<&Value> = waiting.collect();
     let request = waiting.iter().find(|request| text(request, "text") == own).or(waiting.first())?;
     let path = format!("/v1/why/{}", text(request, "request"));
@@ -102,7 +102,7 @@ fn sentence(why: &Value) -> String {
     let (in_line, total) = (count("ahead_total"), count("ahead_total") + count("holding"));
     let message = text(why, "message");
     let message = message.strip_prefix("waits ").unwrap_or(&message);
-    // The message says more of the same, which is said below with names.
+    // The rest of the message repeats what is added below with names.
     let end = message.rfind(&format!(", {in_line} ahead")).or(message.rfind(", for another "));
     let mut line = end.and_then(|end| message.get(..end)).unwrap_or(message).to_owned();
     let behind = why.get("behind").and_then(Value::as_array).and_then(|behind| behind.first());
@@ -122,7 +122,7 @@ fn sentence(why: &Value) -> String {
     line
 }
 
-/// Who owns a lock, and how many stand in line for it.
+/// The owner of a lock, and how many sessions wait for it.
 fn lock(client: &Client, name: &str) -> Option<String> {
     let shown = client.object(Kind::Locks, name).ok()?;
     let waiters = shown.get("waiters").and_then(Value::as_array).map_or(0, Vec::len);
@@ -134,7 +134,7 @@ fn lock(client: &Client, name: &str) -> Option<String> {
     Some(format!("for lock {name}{behind}{line}"))
 }
 
-/// A session such as `deploy.sh:root@unix#12` as people name it: `root: deploy.sh`.
+/// A session such as `deploy.sh:root@unix#12` in the form for people: `root: deploy.sh`.
 pub fn owner_name(session: &str) -> String {
     let parts = session.rsplit_once('@').and_then(|(who, _)| who.rsplit_once(':'));
     match parts {

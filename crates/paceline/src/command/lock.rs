@@ -6,7 +6,7 @@ use super::run::{Ended, Held, run_held, said};
 use super::{Reach, duration};
 use crate::failure::{Failure, TEMPORARY};
 use clap::Args;
-use paceline_client::{Error, LockOptions, Session, SessionOptions};
+use paceline_client::{Error, LockOptions, Place, Session, SessionOptions};
 use paceline_types::in_lock_name;
 use paceline_types::limits::LOCK_NAME_BYTES_MAX;
 use serde_json::json;
@@ -21,7 +21,8 @@ resource that the lock guards, so that the resource can refuse a CMD whose lock 
 
 Exit codes: that of CMD; 128 + N if signal N killed it (a key such as Ctrl-C kills this command too, so that a script ends); \
 126 or 127 if CMD cannot be run. If CMD was not started: 75 another session owns the lock, 69 daemon unreachable, 77 not permitted, \
-2 usage, 1 failed. If the daemon is restarted while this command waits, it asks again until --wait has passed.
+2 usage, 1 failed. If the daemon is restarted while this command waits, it asks again until --wait has passed. \
+It keeps its place in the queue unless the daemon was killed.
 
 Example:
   paceline lock deploy --wait 10m -- ./deploy.sh
@@ -49,8 +50,7 @@ pub struct Lock {
     command: Vec<std::ffi::OsString>,
 }
 
-/// The name of a lock as it is given on the command line. The daemon knows which are right; none cannot
-/// even be asked for.
+/// The name of a lock on the command line. The daemon checks it, but an empty name cannot even be sent.
 fn name(text: &str) -> Result<String, String> {
     match text {
         "" => Err("it is empty, expected the name of a lock such as deploy".into()),
@@ -58,7 +58,7 @@ fn name(text: &str) -> Result<String, String> {
     }
 }
 
-/// A name of a lock that is near to a wrong one.
+/// A valid name of a lock that is similar to an invalid one.
 fn as_word(name: &str) -> String {
     let letters = name.chars().map(|c| if in_lock_name(c) { c } else { '_' });
     letters.take(LOCK_NAME_BYTES_MAX).collect()
@@ -67,7 +67,7 @@ fn as_word(name: &str) -> String {
 /// The longest name of a session.
 const NAME_CHARS_MAX: usize = 100;
 
-/// The program that is run, without its arguments, which others need not see.
+/// The program that is run, without its arguments, which other users need not see.
 fn program(command: &[std::ffi::OsString]) -> Option<String> {
     let program = command.first()?.to_string_lossy();
     let name = crate::screen::clean(program.rsplit('/').next().unwrap_or_default());
@@ -79,8 +79,10 @@ pub fn run(lock: &Lock) -> Result<ExitCode, Failure> {
     // Other waiters see the owner of the lock, and its command.
     let name = program(&lock.command);
     let begin = || asker.client.session(&SessionOptions { name: name.clone(), lease: None });
+    // Without a place it is a new request after a restart.
+    let place = lock.wait.and_then(|_| Place::random().ok());
     let ask = |session: &Session, left: Option<Duration>| {
-        let options = LockOptions { steal: lock.steal, wait: left.unwrap_or_default() };
+        let options = LockOptions { steal: lock.steal, wait: left.unwrap_or_default(), place };
         let _line = Live::start(&asker.client, For::Lock(lock.name.clone()), lock.reach.json);
         session.lock(&lock.name, &options)
     };
@@ -88,7 +90,10 @@ pub fn run(lock: &Lock) -> Result<ExitCode, Failure> {
     let got = again::ask(&asker.client, Some(longest), lock.reach.json, begin, ask);
     let Got { session, renewing, got: owned } = got.map_err(|error| match error {
         Error::Conflict(answer) => {
-            let hint = "wait for it with --wait TIME; show the owner with: paceline locks";
+            let hint = match longest.is_zero() {
+                true => "wait for it with --wait TIME; show the owner with: paceline locks",
+                false => "show the owner with: paceline locks",
+            };
             Failure::new(TEMPORARY, answer.message, hint)
         }
         error => {
@@ -115,7 +120,7 @@ pub fn run(lock: &Lock) -> Result<ExitCode, Failure> {
     let as_json = lock.reach.json;
     let give_back = move |session: Session| {
         drop(renewing);
-        // Another owner may have worked at the same time as the command, so the user must know.
+        // Another owner may have worked at the same time as the command, so this is reported.
         if let Ok(false) = owned.is_held() {
             let message = "the command lost the lock while it ran, and worked without it";
             crate::screen::warn(as_json, message);

@@ -1,7 +1,7 @@
-//! The commands that ask a running daemon: one file each, with arguments, help and output.
+//! The commands that call a running daemon: one file each, with arguments, help and output.
 //!
-//! Data goes to standard output, everything else to standard error. Every failure has an exit code
-//! and names the next thing to try.
+//! Data is written to standard output, everything else to standard error. Every failure has an exit code and
+//! names the next thing to try.
 #![allow(rustdoc::broken_intra_doc_links, reason = "the comments here are help texts")]
 
 mod again;
@@ -51,7 +51,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::io::Write as _;
 
-/// A connection to the daemon, and where its answers go.
+/// A connection to the daemon, and the form of its output.
 pub struct Asker {
     pub client: Client,
     pub screen: Screen,
@@ -59,12 +59,12 @@ pub struct Asker {
 }
 
 impl Asker {
-    /// Prints an answer: as it came, or as people like it.
+    /// Prints an answer: as JSON, or for people.
     pub fn show(&self, answer: &Value, draw: impl FnOnce(Screen) -> String) -> Result<(), Failure> {
         if self.json { print(&format!("{answer:#}\n")) } else { print(&draw(self.screen)) }
     }
 
-    /// Prints a list, or says on standard error that there is nothing in it.
+    /// Prints a list, or says on standard error that it is empty.
     pub fn show_list(
         &self,
         list: &[Value],
@@ -78,17 +78,28 @@ impl Asker {
         self.show(&Value::Array(list.to_vec()), draw)
     }
 
+    /// Prints the warnings of an answer on standard error. JSON has them as a member.
+    pub fn warn(&self, answer: &Value) {
+        let warnings = answer.get("warnings").and_then(Value::as_array);
+        for warning in warnings.into_iter().flatten().filter(|_| !self.json) {
+            // A file names the setting; here it is a flag.
+            let text = as_text(warning).replace("mode = \"glob\"", "--mode glob");
+            crate::screen::tell(format_args!("warning: {}", crate::screen::clean(&text)));
+        }
+    }
+
     /// Prints what a change made of an object, or one line that it is done.
     pub fn show_done(&self, answer: &Value, done: &str) -> Result<(), Failure> {
         if self.json {
             return print(&format!("{answer:#}\n"));
         }
         crate::screen::tell(format_args!("{done}"));
+        self.warn(answer);
         Ok(())
     }
 }
 
-/// Writes to standard output. A reader that has seen enough is no failure.
+/// Writes to standard output. A closed pipe is not a failure.
 pub fn print(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -99,7 +110,7 @@ pub fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// A member as text: texts as they are, numbers and the rest as JSON, nothing as nothing.
+/// A member as text: texts as they are, numbers and others as JSON, missing ones as an empty text.
 pub fn text(object: &Value, name: &str) -> String {
     as_text(object.get(name).unwrap_or(&Value::Null))
 }
@@ -124,16 +135,19 @@ pub fn is(object: &Value, name: &str) -> bool {
     object.get(name) == Some(&Value::Bool(true))
 }
 
-/// `name=value` as it is given on the command line.
+/// `name=value` on the command line.
 pub fn attribute(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
-        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        Some((name, value)) if !name.is_empty() => match paceline_types::entry_meant(name) {
+            Some(meant) => Err(format!("{name} is not an entry of a map, write {meant}")),
+            None => Ok((name.to_owned(), value.to_owned())),
+        },
         _ => Err("expected name=value, such as user=etl".into()),
     }
 }
 
-/// Checks that no attribute is given twice: a request has one value of each, and which one is meant is not for
-/// us to choose.
+/// Checks that no attribute is given twice: a request has one value of each, and it is unknown which one is
+/// meant.
 pub fn once(attributes: &[(String, String)]) -> Result<(), Failure> {
     let mut names = BTreeSet::new();
     match attributes.iter().find(|(name, _)| !names.insert(name)) {
@@ -145,7 +159,7 @@ pub fn once(attributes: &[(String, String)]) -> Result<(), Failure> {
     }
 }
 
-/// A length of time as it is given on the command line.
+/// A duration on the command line.
 pub fn duration(text: &str) -> Result<std::time::Duration, String> {
     let span: paceline_types::Span =
         text.parse().map_err(|error: paceline_types::ParseSpanError| error.to_string())?;

@@ -1,4 +1,4 @@
-//! Making, changing and deleting objects: the same for every kind.
+//! Creating, changing and deleting objects: the same for every kind.
 
 use super::Asker;
 use crate::failure::{FAILED, Failure};
@@ -7,7 +7,7 @@ use clap::Args;
 use paceline_client::{Error, Kind};
 use serde_json::{Map, Value};
 
-/// Makes an object that does not exist, and says so with what to do `next`.
+/// Creates an object that does not exist, and prints that with what to do `next`.
 pub fn create<K: Described>(
     asker: &Asker,
     kind: Kind,
@@ -19,7 +19,7 @@ pub fn create<K: Described>(
     let made = asker.client.create(kind, name, &Value::Object(members));
     let answer = made.map_err(|error| match error {
         Error::Conflict(_) => {
-            let hint = format!("change it with: paceline {plural} {} {name}", change_verb(word));
+            let hint = format!("change it with: paceline {plural} set {name}");
             Failure::new(FAILED, format!("there is a {word} {name} already"), hint)
         }
         error => error.into(),
@@ -28,30 +28,41 @@ pub fn create<K: Described>(
         true => "",
         false => "; it is gone after a restart unless --persistent is given",
     };
-    let next = if next.is_empty() { kept } else { next };
-    asker.show_done(&answer, &format!("{word} {name} is created{next}"))
+    asker.show_done(&answer, &format!("{word} {name} is created{next}{kept}"))
 }
 
-/// Pools had the longer word first.
-fn change_verb(word: &str) -> &'static str {
-    if word == "pool" { "configure" } else { "set" }
+/// Changes what was given of an object, and says so with what `done` makes of it.
+pub fn change_and<K: Described>(
+    asker: &Asker,
+    kind: Kind,
+    name: &str,
+    members: Map<String, Value>,
+    done: impl FnOnce(&Value) -> String,
+) -> Result<(), Failure> {
+    let word = K::KIND.word;
+    if members.is_empty() {
+        let hint = format!("see what can be set with: paceline {} set --help", K::KIND.plural);
+        return Err(Failure::new(FAILED, "nothing to change", hint));
+    }
+    let answer = asker.client.patch(kind, name, &Value::Object(members));
+    let answer = answer.map_err(|error| {
+        let failure = Failure::from(error);
+        match failure.message().contains("only counts and has no queue") {
+            true => failure.hint("add --reset queue".to_owned()),
+            false => failure,
+        }
+    })?;
+    asker.show_done(&answer, &format!("{word} {name} is changed{}", done(&answer)))
 }
 
-/// Changes what was given of an object.
+/// Changes the given settings of an object.
 pub fn change<K: Described>(
     asker: &Asker,
     kind: Kind,
     name: &str,
     members: Map<String, Value>,
 ) -> Result<(), Failure> {
-    let word = K::KIND.word;
-    if members.is_empty() {
-        let verb = change_verb(word);
-        let hint = format!("see what can be set with: paceline {} {verb} --help", K::KIND.plural);
-        return Err(Failure::new(FAILED, "nothing to change", hint));
-    }
-    let answer = asker.client.patch(kind, name, &Value::Object(members))?;
-    asker.show_done(&answer, &format!("{word} {name} is changed"))
+    change_and::<K>(asker, kind, name, members, |_| String::new())
 }
 
 /// What is to be deleted.

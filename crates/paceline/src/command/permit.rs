@@ -7,7 +7,7 @@ use super::within::{WITHIN, Within};
 use super::{Reach, attribute, duration, once};
 use crate::failure::Failure;
 use clap::Args;
-use paceline_client::{Error, PermitRequest, Session, SessionOptions, Unknown};
+use paceline_client::{Error, PermitRequest, Place, Session, SessionOptions, Unknown};
 use paceline_types::nearest;
 use serde_json::json;
 use std::process::ExitCode;
@@ -23,7 +23,7 @@ command waits for, and behind which request.
 Exit codes: that of CMD; 128 + N if signal N killed it (a key such as Ctrl-C kills this command too, so that a script ends); \
 126 or 127 if CMD cannot be run. If CMD was not started: 3 refused, 75 queue full or waited too long, 69 daemon unreachable, \
 77 not permitted, 2 usage, 1 failed. If the daemon is restarted while this command waits, it asks again until --max-wait has \
-passed, or for a minute without --max-wait.
+passed, or for a minute without --max-wait. It keeps its place in the queue unless the daemon was killed.
 
 Example:
   paceline permit --attr user=etl --claim disk:da0 --max-wait 5m -- ./nightly.sh
@@ -55,7 +55,8 @@ pub struct Asks {
 
 impl Asks {
     /// A failure, with a hint if a claim only looks like one of a mode, or is held by a permit around this command.
-    fn failed(&self, error: Error, is_inside: bool) -> Failure {
+    fn failed(&self, error: Error, request: &PermitRequest) -> Failure {
+        let is_inside = !request.within.is_empty();
         let reason = match &error {
             Error::Refused(refusal) => refusal.reason.clone(),
             _ => String::new(),
@@ -68,9 +69,17 @@ impl Asks {
         });
         match (reason.as_str(), near) {
             ("unknown_resource", Some(hint)) => failure.hint(hint),
-            ("blocks_itself", _) if is_inside => failure.hint(
+            ("rejected", _) => failure.hint(format!("see why with: {}", explain(self, request))),
+            ("blocks_itself", _) if is_inside => failure.reword(
+                " of the same session",
+                ", the permit that this command runs in",
+            ).hint(
                 "it blocks itself: it runs inside a permit that holds this; leave out its --claim, \
                  or run it outside"
+                    .into(),
+            ),
+            ("deadlock", _) if is_inside => failure.hint(
+                "it runs inside a permit that others wait for; give the outer permit its --claim too, or run it outside"
                     .into(),
             ),
             _ => failure,
@@ -126,25 +135,26 @@ pub fn run(permit: &Permit) -> Result<ExitCode, Failure> {
     request.attributes.extend(permit.attributes.iter().cloned());
     let asker = permit.reach.open()?;
     // A lock belongs to the session of the `paceline lock` around us. The permit belongs to a session of our
-    // own all the same, so that it ends with us and our command, and not with whatever else holds the lock.
+    // own all the same, so that it ends with us and our command, and not with another holder of that session.
     let outer = std::env::var("PACELINE_SESSION").ok().filter(|id| !id.is_empty());
     request.locks_of = outer.filter(|_| !request.require_locks.is_empty());
-    // What a permit around us holds is free only after we end, so that we must not wait for it.
+    // What a permit around us holds is released only after we end, so we must not wait for it.
     let around = Within::read(&permit.reach)?;
     request.within = around.sessions().to_vec();
+    // Without a place it is a new request after a restart.
+    request.place = Place::random().ok();
     let begin = || asker.client.session(&SessionOptions { name: None, lease: None });
     let own = request.attributes.get("text").cloned().unwrap_or_default();
     let ask = |session: &Session, left: Option<Duration>| {
-        // Locks of another session are looked for there, and so is the request.
+        // Locks of another session are checked there, and the request is listed there.
         let within = request.locks_of.as_deref().unwrap_or(session.id());
         let waits_for = For::Permit { session: within.to_owned(), text: own.clone() };
         let _line = Live::start(&asker.client, waits_for, permit.reach.json);
         session.permit(&PermitRequest { max_wait: left, ..request.clone() })
     };
-    let is_inside = !request.within.is_empty();
     let got = again::ask(&asker.client, request.max_wait, permit.reach.json, begin, ask);
     let Got { session, renewing, got: granted } =
-        got.map_err(|error| permit.asks.failed(error, is_inside))?;
+        got.map_err(|error| permit.asks.failed(error, &request))?;
     let grant = granted.grant().cloned();
     let grant = grant.ok_or_else(|| "the daemon gave no permit".to_owned())?;
     if permit.reach.json {
@@ -168,6 +178,24 @@ pub fn run(permit: &Permit) -> Result<ExitCode, Failure> {
         said("permit", granted.settle().and_then(|()| session.end()), as_json);
     };
     run_held(held, &permit.command, give_back).map(Ended::code)
+}
+
+/// The command that explains a request.
+fn explain(asks: &Asks, request: &PermitRequest) -> String {
+    let attributes = request.attributes.iter().map(|(name, value)| format!("{name}={value}"));
+    let claims = asks.claim.iter().flat_map(|claim| ["--claim".to_owned(), claim.clone()]);
+    let cost = asks.cost.iter().flat_map(|cost| ["--cost".to_owned(), cost.to_string()]);
+    let words = attributes.chain(claims).chain(cost).map(|word| quoted(&word));
+    format!("paceline explain {}", words.collect::<Vec<_>>().join(" "))
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=@%+,".contains(c);
+    match word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
 }
 
 /// The attributes that say what is run.

@@ -1,4 +1,4 @@
-//! `paceline pools`: lists pools, and makes, changes, starts and stops them.
+//! `paceline pools`: lists pools, and creates, changes, starts and stops them.
 
 use super::{Asker, Reach, figure, is, objects, text};
 use crate::failure::Failure;
@@ -41,10 +41,10 @@ enum PoolsCommand {
     },
     /// Change the given settings, and keep the rest
     #[command(
-        visible_alias = "set",
-        after_help = "Example:\n  paceline pools configure batch --threads 2..16 --reset queue"
+        visible_alias = "configure",
+        after_help = "Example:\n  paceline pools set batch --threads 16 --reset queue"
     )]
-    Configure {
+    Set {
         /// Name of the pool
         name: String,
         #[command(flatten)]
@@ -94,7 +94,7 @@ fn change(asker: &Asker, command: &PoolsCommand) -> Result<(), Failure> {
     };
     match command {
         PoolsCommand::Create { name, settings } => create(asker, name, settings),
-        PoolsCommand::Configure { name, changes } => {
+        PoolsCommand::Set { name, changes } => {
             objects::change::<Pool>(asker, Kind::Pools, name, changes.members())
         }
         PoolsCommand::Start(name) => act(name, "start", "is started"),
@@ -111,7 +111,7 @@ fn change(asker: &Asker, command: &PoolsCommand) -> Result<(), Failure> {
 
 fn create(asker: &Asker, name: &str, settings: &Settings<Pool>) -> Result<(), Failure> {
     let mut members = settings.members();
-    // What is not said of a new pool is said here, so that the daemon cannot mean something else.
+    // The defaults of a new pool are sent explicitly, so that they do not depend on the daemon.
     if !members.contains_key("state") {
         members.entry("started").or_insert(false.into());
     }
@@ -135,7 +135,7 @@ fn draw(list: &[Value], screen: Screen) -> String {
         Column::word("PRIORITY").spare(1),
         Column::word("THREADS").spare(2),
         Column::text("QUEUE", 8).spare(4),
-        Column::word("KEPT").spare(3),
+        Column::word("PERSISTENT").spare(3),
     ]);
     for pool in list {
         let state = state(pool);
@@ -180,7 +180,7 @@ fn pair(value: Option<&Value>, low: &str, high: &str) -> String {
     }
 }
 
-/// The slots: a pool without a maximum runs as many as come.
+/// The slots: a pool without a maximum has no limit.
 fn threads(pool: &Value) -> String {
     let of =
         |name: &str, default: &str| match pool.get("threads").map(|threads| text(threads, name)) {

@@ -1,4 +1,4 @@
-//! `paceline ps`: what runs and what waits.
+//! `paceline ps`: the requests that run and wait.
 
 use super::{Reach, text};
 use crate::failure::Failure;
@@ -18,7 +18,7 @@ Example:
   paceline ps --first 20001      from request 20001 on
   paceline why 17                why request 17 waits";
 
-/// Most requests that the daemon lists at once.
+/// The most requests that the daemon lists at once.
 const LISTED_MAX: usize = 10_000;
 
 #[derive(Debug, Args)]
@@ -50,7 +50,7 @@ pub fn run(ps: &Ps) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The number from which on there may be more, if the list is as long as one can be.
+/// The number from which there may be more, if the list has its maximum length.
 fn behind(list: &[Value]) -> Option<u64> {
     let last = list.get(LISTED_MAX - 1..)?.last()?;
     last.get("request")?.as_u64()?.checked_add(1)
@@ -79,9 +79,7 @@ fn draw(list: &[Value], screen: Screen) -> String {
             row.push(server(request).into());
         }
         let waits_for = waits_for(request.get("waits_for").unwrap_or(&Value::Null));
-        // A proxy's requests wait at checkpoints, and the name is what matters.
-        let name = waits_for.strip_prefix("checkpoint ").filter(|_| has_http);
-        row.push(name.unwrap_or(&waits_for).into());
+        row.push(waits_for.into());
         row.push(text(request, "ahead_total").into());
         row.push(behind_whom(&numbers, request).into());
         row.push(what(request).into());
@@ -90,7 +88,7 @@ fn draw(list: &[Value], screen: Screen) -> String {
     table.draw(screen)
 }
 
-/// The columns; those of the HTTP door only if something came in there.
+/// The columns; those of the HTTP door only if a request arrived there.
 fn columns(has_http: bool) -> Vec<Column> {
     let mut columns = vec![
         Column::number("ID"),
@@ -124,7 +122,7 @@ fn state(request: &Value) -> (String, Style) {
     }
 }
 
-/// Who asked for what, as people name a request: `root: sleep 60`.
+/// A request in the form for people, user and text: `root: sleep 60`.
 pub fn named(request: &Value) -> String {
     let what = match what(request) {
         what if what.is_empty() => format!("request {}", text(request, "request")),
@@ -136,7 +134,7 @@ pub fn named(request: &Value) -> String {
     }
 }
 
-/// How long a request waits or runs already.
+/// How long a request has been waiting or running.
 pub fn request_age(request: &Value) -> Option<String> {
     moment::age(&text(request, "since"))
 }
@@ -155,7 +153,7 @@ fn server(request: &Value) -> String {
     if server.is_empty() { text(request, "backend") } else { server }
 }
 
-/// What it is: for HTTP the method and the URL.
+/// The text of a request: for HTTP the method and the URL.
 pub fn what(request: &Value) -> String {
     if text(request, "on") == "connection" {
         return "(connection)".to_owned();
@@ -164,21 +162,44 @@ pub fn what(request: &Value) -> String {
     format!("{method} {text}").trim_start().to_owned()
 }
 
-/// `kind name`, from a text or from an object with a kind and names.
+/// What a request waits for, in a few words.
 pub fn waits_for(value: &Value) -> String {
-    let Value::Object(members) = value else { return super::as_text(value) };
-    let kind = members.get("kind").map(super::as_text).unwrap_or_default();
-    if kind == "nothing" {
-        return String::new();
+    let Value::Object(_) = value else { return super::as_text(value) };
+    let part = |name: &str| text(value, name);
+    match part("kind").as_str() {
+        "nothing" => String::new(),
+        "checkpoint" => match part("key") {
+            key if key.is_empty() => format!("checkpoint {}", part("checkpoint")),
+            key => format!("checkpoint {} ({key})", part("checkpoint")),
+        },
+        "resource" => format!("resource {}", part("resource")),
+        "slot" => format!("a slot of pool {}", part("pool")),
+        "start" => format!("pool {} to start", part("pool")),
+        "creation" => format!("resource {} to be created", part("resource")),
+        "turn" => "its turn".to_owned(),
+        kind => kind.to_owned(),
     }
-    let others = members.iter().filter(|(name, value)| *name != "kind" && !value.is_null());
-    let others: Vec<String> = others
-        .map(|(_, value)| match value {
-            Value::Object(inner) => {
-                inner.values().map(super::as_text).collect::<Vec<_>>().join(" ")
-            }
-            other => super::as_text(other),
-        })
-        .collect();
-    format!("{kind} {}", others.join(" ")).trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::waits_for;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn what_is_waited_for_is_named_in_words() {
+        for (value, expected) in [
+            (json!({"kind": "nothing"}), ""),
+            (json!({"kind": "checkpoint", "checkpoint": "c"}), "checkpoint c"),
+            (json!({"kind": "checkpoint", "checkpoint": "c", "key": "eva"}), "checkpoint c (eva)"),
+            (json!({"kind": "resource", "resource": "r"}), "resource r"),
+            (json!({"kind": "slot", "pool": "one"}), "a slot of pool one"),
+            (json!({"kind": "start", "pool": "batch"}), "pool batch to start"),
+            (json!({"kind": "creation", "resource": "x:y"}), "resource x:y to be created"),
+            (json!({"kind": "turn"}), "its turn"),
+            (Value::Null, ""),
+        ] {
+            assert_eq!(waits_for(&value), expected);
+        }
+    }
 }

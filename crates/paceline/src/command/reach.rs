@@ -1,4 +1,4 @@
-//! Which daemon a command asks: the one of a data directory, or one over TCP with a token.
+//! Which daemon a command calls: the one of a data directory, or one over TCP with a token.
 
 use super::Asker;
 use crate::failure::{FAILED, Failure};
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// The longest file that is read for a token.
 const TOKEN_BYTES_MAX: u64 = 4 << 10;
 
-/// The heading of what all commands have, so that what is a command's own comes first.
+/// The heading of the options that all commands have, so that a command's own options are listed first.
 pub const COMMON: &str = "Common options";
 
 /// Which daemon to ask, and how to answer. The variables are read here and not by the parser, whose
@@ -50,7 +50,7 @@ impl Reach {
         Ok(data.map_or_else(crate::serve::default_data, Ok)?)
     }
 
-    /// Whether the daemon is asked over TCP.
+    /// Whether the daemon is called over TCP.
     pub fn is_tcp(&self) -> bool {
         self.url().is_some()
     }
@@ -61,7 +61,7 @@ impl Reach {
         self.api.clone().or_else(said).filter(|api| !api.is_empty())
     }
 
-    /// Where the daemon is.
+    /// The address of the daemon.
     pub fn target(&self) -> Result<Target, Failure> {
         match self.url() {
             None => Ok(Target::in_data_directory(&self.directory()?)),
@@ -69,7 +69,7 @@ impl Reach {
         }
     }
 
-    /// Where the daemon is, as a text that is the same for every way to say it.
+    /// The address of the daemon as a text, the same for every way to give it.
     pub fn place(&self) -> Result<String, Failure> {
         if let Some(api) = self.url() {
             return Ok(format!("http://{}", address(&api)?));

@@ -1,4 +1,4 @@
-//! `paceline resources`: what can be claimed, and how it is made and deleted.
+//! `paceline resources`: what can be claimed, and how it is created and deleted.
 
 use super::{Asker, Reach, figure, objects, text};
 use crate::failure::Failure;

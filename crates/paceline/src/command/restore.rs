@@ -1,4 +1,4 @@
-//! `paceline restore`: a backup put back into the data directory of a daemon that is stopped.
+//! `paceline restore`: restores a backup into the data directory of a stopped daemon.
 
 use super::{Reach, print};
 use crate::failure::{FAILED, Failure};
@@ -13,7 +13,7 @@ a daemon has the data directory open. The previous database is kept as paceline.
 
 Permits, locks and sessions are not restored. Fencing and request numbers continue above all that were granted before. If \
 the previous database belongs to the daemon that made the backup, they continue where it ended; otherwise the numbers granted since \
-are not known, and about 10^12 are skipped, plus a million for each second since the backup was made. The new file gets the owner \
+are not known, and they continue at the microseconds since 1970, about 1.8 * 10^15. The new file gets the owner \
 of the previous file, or of the directory. Tokens and users that were revoked after the backup was made are valid \
 again: revoke them again.
 
@@ -63,7 +63,7 @@ pub fn run(command: &Restore) -> Result<(), Failure> {
     }
     if !done.numbers_go_on {
         crate::screen::tell(format_args!(
-            "fencing and request numbers skip about 10^12, because those granted since the backup are not known"
+            "fencing and request numbers continue at the microseconds since 1970, because those granted since the backup are not known"
         ));
     }
     Ok(())
@@ -71,8 +71,10 @@ pub fn run(command: &Restore) -> Result<(), Failure> {
 
 fn refused(error: &OpenDatabaseError) -> Failure {
     let hint = match error {
-        OpenDatabaseError::Journal(OpenError::Locked(_)) => {
-            "a daemon has the data directory open: stop it first"
+        // The message says what has it open, and that this must be stopped.
+        OpenDatabaseError::Journal(OpenError::Locked(_)) => "nothing was changed",
+        OpenDatabaseError::Journal(OpenError::Io(_)) => {
+            "nothing was changed; give the file that paceline backup made"
         }
         _ => "nothing was changed; see the file with: paceline ovsdb show-log FILE",
     };

@@ -89,6 +89,20 @@ pub fn run(rules: &Rules) -> Result<(), Failure> {
     }
 }
 
+/// What becomes of a change of the running list.
+const UNSAVED: &str = "; a restart undoes this unless you run: paceline rules save";
+
+/// A rule in one line, with the words of the table.
+fn line(rule: &Value) -> String {
+    let when = match text(rule, "when") {
+        when if when.is_empty() => String::new(),
+        when => format!(" when {when}"),
+    };
+    let flags = ["disabled", "log"].into_iter().filter(|flag| is(rule, flag));
+    let end: Vec<&str> = std::iter::once("").chain(flags).collect();
+    format!("{}{when}, {}, {}{}", criteria(rule), result(rule), text(rule, "then"), end.join(", "))
+}
+
 fn list(asker: &Asker, kind: Kind) -> Result<(), Failure> {
     let list = asker.client.objects(kind)?;
     let nothing = "there are no rules; add one with: paceline rules new";
@@ -112,13 +126,11 @@ fn change(asker: &Asker, command: &RulesCommand) -> Result<(), Failure> {
             asker.show_done(&answer, &done)
         }
         RulesCommand::Set { number, changes } => {
-            objects::change::<Rule>(asker, Kind::Rules, &number.to_string(), changes.members())
+            let (kind, number) = (Kind::Rules, number.to_string());
+            let now = |rule: &Value| format!(": {}{UNSAVED}", line(rule));
+            objects::change_and::<Rule>(asker, kind, &number, changes.members(), now)
         }
-        RulesCommand::Delete(rule) => {
-            client.delete(Kind::Rules, &rule.number.to_string())?;
-            let done = format!("rule {} is deleted from the running list", rule.number);
-            asker.show_done(&Value::Null, &done)
-        }
+        RulesCommand::Delete(rule) => delete(asker, rule.number),
         RulesCommand::Clear => clear(asker),
         RulesCommand::Save => save(asker),
         RulesCommand::Enable(rule) => switch(asker, rule.number, "enable"),
@@ -126,7 +138,21 @@ fn change(asker: &Asker, command: &RulesCommand) -> Result<(), Failure> {
     }
 }
 
-/// Empties the running list, and says what the next start brings.
+/// Deletes a rule from the running list, and prints whether the next start restores it.
+fn delete(asker: &Asker, number: u32) -> Result<(), Failure> {
+    let saved = asker.client.objects(Kind::SavedRules);
+    asker.client.delete(Kind::Rules, &number.to_string())?;
+    let mut done = format!("rule {number} is deleted from the running list");
+    let wanted = number.to_string();
+    if saved.is_ok_and(|saved| saved.iter().any(|rule| text(rule, "number") == wanted)) {
+        done.push_str(
+            "; the saved rule is in use again after the next start, unless you run: paceline rules save",
+        );
+    }
+    asker.show_done(&Value::Null, &done)
+}
+
+/// Empties the running list, and prints what the next start restores.
 fn clear(asker: &Asker) -> Result<(), Failure> {
     let saved = asker.client.objects(Kind::SavedRules);
     let answer = asker.client.act_on_all(Kind::Rules, "clear")?;
@@ -139,7 +165,7 @@ fn clear(asker: &Asker) -> Result<(), Failure> {
     asker.show_done(&answer, &format!("the running list is empty; {next}"))
 }
 
-/// Saves the running list, and says what an empty one overwrites.
+/// Saves the running list, and prints what an empty one overwrites.
 fn save(asker: &Asker) -> Result<(), Failure> {
     let running = asker.client.objects(Kind::Rules);
     let saved = asker.client.objects(Kind::SavedRules);
@@ -170,7 +196,7 @@ fn save(asker: &Asker) -> Result<(), Failure> {
 
 fn switch(asker: &Asker, number: u32, verb: &str) -> Result<(), Failure> {
     let answer = asker.client.act(Kind::Rules, &number.to_string(), verb)?;
-    asker.show_done(&answer, &format!("rule {number} is {verb}d"))
+    asker.show_done(&answer, &format!("rule {number} is {verb}d{UNSAVED}"))
 }
 
 fn draw(list: &[Value], screen: Screen) -> String {
@@ -216,23 +242,24 @@ fn result(rule: &Value) -> String {
     found.map_or_else(|| "nothing".into(), |name| format!("{name} {}", text(rule, name)))
 }
 
-/// The patterns, each with its mode if that is not exact.
+/// The patterns, each as `--match` takes it.
 fn criteria(rule: &Value) -> String {
     let Some(Value::Object(members)) = rule.get("match") else { return "always".into() };
     if members.is_empty() {
         return "always".into();
     }
     let mode = text(rule, "mode");
-    let one = |(name, value): (&String, &Value)| match value {
-        Value::Object(inner) => {
-            let parts =
-                inner.iter().map(|(mode, pattern)| format!("{mode} {}", super::as_text(pattern)));
-            format!("{name}={}", parts.collect::<Vec<_>>().join(" "))
-        }
-        pattern if mode.is_empty() || mode == "exact" => {
-            format!("{name}={}", super::as_text(pattern))
-        }
-        pattern => format!("{name}={mode} {}", super::as_text(pattern)),
-    };
-    members.iter().map(one).collect::<Vec<_>>().join(", ")
+    let mode = if mode.is_empty() { "exact" } else { &mode };
+    let shown = members.iter().flat_map(|(name, value)| {
+        let several = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
+        several.iter().map(move |one| format!("{name}={}", pattern(one, mode)))
+    });
+    shown.collect::<Vec<_>>().join(", ")
+}
+
+/// A pattern with its mode, if that is not `exact`. A plain text has the rule's.
+fn pattern(value: &Value, mode: &str) -> String {
+    let own = value.as_object().and_then(|own| own.iter().find(|(name, _)| *name != "nocase"));
+    let (mode, pattern) = own.map_or((mode, value), |(mode, pattern)| (mode, pattern));
+    paceline_config::show_pattern(mode, is(value, "nocase"), &super::as_text(pattern))
 }

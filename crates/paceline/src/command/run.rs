@@ -1,17 +1,17 @@
-//! Runs a command that holds something while it runs.
+//! Runs a command and holds something while it runs.
 //!
-//! What is held hangs on a session that is bound to a connection. The command inherits that
-//! connection, so the session ends only when both have exited: killing this process does not release what
-//! the command still uses. It begins when the daemon knows its process (`starter`). When the command ends, we end the session ourselves, so that a process it
-//! left behind keeps nothing. Over TCP the session has a lease, which we renew; there what is held is
-//! free one lease after we are killed.
+//! What is held belongs to a session that is bound to a connection. The command inherits that connection, so
+//! the session ends only when both have exited: killing this process does not release what the command still
+//! uses. The command begins when the daemon knows its process (`starter`). When the command ends, we end the
+//! session ourselves, so that a process it left behind keeps nothing. Over TCP the session has a lease, which
+//! we renew; there what is held is released one lease after we are killed.
 //!
-//! Signals are passed on to the command, except those that were sent to our whole process group, as a
-//! terminal (Ctrl-C, Ctrl-\, the end of the line) and `kill -- -GROUP` do: the command got them too, and what it
-//! makes of them is only waited for. A [`Witness`] tells which they are. Those that we were started to ignore, as
-//! by `nohup`, are not listened for, so that the command ignores them too. Signals are acted on whatever the daemon
-//! does: it is only asked in other threads. One that comes while it is told what is given back ends us, and then
-//! the end of our connection tells it.
+//! Signals are passed on to the command, except those that were sent to our whole process group, as a terminal
+//! (Ctrl-C, Ctrl-\, a hangup) and `kill -- -GROUP` do: the command received them too, and we only wait for its
+//! reaction. A [`Witness`] finds out which they are. Signals that we were started to ignore, as by `nohup`, are
+//! not listened for, so that the command ignores them too. Signals are handled whatever the daemon does,
+//! because it is called only in other threads. A signal that arrives while the release is being reported ends
+//! us, and then the end of our connection releases what is held.
 
 use super::starter::Starter;
 use super::witness::{Answer, Witness};
@@ -33,40 +33,40 @@ use tokio::signal::unix::{Signal as Listener, SignalKind, signal};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-/// A command that cannot be run, and one that is not there, as shells tell them.
+/// The exit codes of shells for a command that cannot be run, and for one that does not exist.
 const CANNOT_RUN: u8 = 126;
 const NO_SUCH_COMMAND: u8 = 127;
-/// A command that a signal ended, as shells tell it.
+/// The exit code of shells for a command that a signal ended is this plus the signal.
 const BY_SIGNAL: i32 = 128;
 
-/// How often a witness is replaced for one signal; a new one may get the next signal before it stands there.
+/// How often a witness is replaced for one signal; a new one may receive the next signal before it is ready.
 const WITNESSES_MAX: usize = 5;
 
 /// How long the command waits for the daemon to know its process.
 const KNOWN_MAX: Duration = Duration::from_secs(5);
 
-/// How long to retry to report the process to a daemon that went away between the grant and the start of the command, and the
-/// pauses.
+/// How long to keep reporting the process to a daemon that disappeared between the grant and the start of the
+/// command, and the pauses.
 const AWAY_MAX: Duration = Duration::from_secs(60);
 const AWAY_PAUSE: Duration = Duration::from_millis(10);
 const AWAY_PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// What is held, and what the command learns of it.
+/// What is held, and what the command is given of it.
 pub struct Held<'a> {
     pub client: &'a Client,
     pub session: Session,
     pub environment: Vec<(&'static str, String)>,
 }
 
-/// How often a lease is renewed; the daemon's usual one is three times as long.
+/// How often a lease is renewed; the daemon's default lease is three times as long.
 const RENEW_EVERY: Duration = Duration::from_secs(10);
 
-/// Renews the lease of a session that no connection holds, as over TCP, from another thread, because
-/// ours waits for a permit, a lock or a command. It ends when this is dropped.
+/// Renews the lease of a session that no connection holds, as over TCP, from another thread, because ours waits
+/// for a permit, a lock or a command. It stops when this is dropped.
 pub struct Renewing(Option<(mpsc::Sender<()>, JoinHandle<()>)>);
 
 impl Renewing {
-    /// Begins to renew, if there is a lease.
+    /// Starts renewing, if there is a lease.
     pub fn start(client: &Client, session: &Session, as_json: bool) -> Self {
         if session.descriptor().is_some() || client.target().is_unix() {
             return Self(None);
@@ -97,19 +97,19 @@ impl Drop for Renewing {
 /// How a command ended.
 pub struct Ended {
     code: ExitCode,
-    /// The signal of the terminal that killed it.
+    /// The terminal signal that killed it.
     key: Option<Signal>,
 }
 
 impl Ended {
-    /// Its exit code, for us to end with. If a key of the terminal killed it, we are killed by the same.
+    /// Its exit code, for us to exit with. If a terminal signal killed it, we are killed by the same.
     pub fn code(self) -> ExitCode {
         self.key.into_iter().for_each(super::witness::die_of);
         self.code
     }
 }
 
-/// Runs the command, and gives back what was held when it has ended.
+/// Runs the command, and releases what was held when it has ended.
 pub fn run_held(
     held: Held<'_>,
     words: &[OsString],
@@ -120,7 +120,7 @@ pub fn run_held(
         .build()
         .map_err(|error| format!("cannot start: {error}"))?;
     let ended = runtime.block_on(async {
-        // Before the command starts, so that no signal finds us without it.
+        // Before the command starts, so that no signal is missed.
         let mut signals = Signals::listen().await?;
         let ended = wait_for(&held, words, &mut signals).await;
         signals.forget().await;
@@ -137,7 +137,7 @@ pub fn run_held(
     ended
 }
 
-/// Tells on standard error if something was not given back, which is no failure of the command.
+/// Prints on standard error if something was not released, which is not a failure of the command.
 pub fn said(what: &str, given_back: Result<(), Error>, as_json: bool) {
     let Err(error) = given_back else { return };
     let message = match error.is_unreachable() {
@@ -204,7 +204,7 @@ async fn ended(status: ExitStatus, signals: &mut Signals) -> Result<Ended, Failu
     Ok(Ended { code: exit_code(status), key })
 }
 
-/// Lets the command run once the daemon knows its process, if that waits for it.
+/// Lets the command run once the daemon knows its process, if it waits for that.
 async fn begin(
     starter: Option<Starter>,
     pid: Option<u32>,
@@ -216,7 +216,8 @@ async fn begin(
     let waiting = starter.meet(pid).await.map_err(|error| format!("cannot start: {error}"))?;
     let (tell, told) = oneshot::channel();
     tokio::task::spawn_blocking(move || make_known(&session, pid, tell));
-    // A daemon that is away or hangs keeps the session while this process lives, and learns of the command later.
+    // A daemon that is away or hangs keeps the session while this process is alive, and is informed of the
+    // command later.
     if let Ok(Ok(Err(error))) = timeout(KNOWN_MAX, told).await
         && !error.is_unreachable()
     {
@@ -226,15 +227,15 @@ async fn begin(
     waiting.begin().await.map_err(|error| cannot_run(program, &error))
 }
 
-/// Has the daemon know the command's process, and tells how the first try ended. One that was restarted since the grant
-/// has taken the session over.
+/// Reports the command's process to the daemon, and sends the result of the first try. A daemon that was
+/// restarted since the grant has taken the session over.
 fn make_known(session: &Session, pid: u32, first: oneshot::Sender<Result<(), Error>>) {
     let (since, mut pause, mut first) = (Instant::now(), AWAY_PAUSE, Some(first));
     loop {
         let known = session.add_process(pid);
         let is_away = known.as_ref().is_err_and(Error::is_unreachable);
         if let Some(first) = first.take() {
-            // Nobody listens any more if it took long.
+            // The receiver is gone if it took long.
             let _ = first.send(known);
         }
         if !is_away || since.elapsed() > AWAY_MAX {
@@ -255,7 +256,7 @@ fn cannot_run(program: &OsStr, error: &std::io::Error) -> Failure {
     Failure::new(code, format!("cannot run {program}: {error}"), hint)
 }
 
-/// Whether programs that we start inherit the connection that the session is bound to.
+/// Sets whether programs that we start inherit the connection that the session is bound to.
 fn hand_on(session: &Session, is_inherited: bool) -> Result<(), Failure> {
     let Some(descriptor) = session.descriptor() else { return Ok(()) };
     let flags = if is_inherited { FdFlags::empty() } else { FdFlags::CLOEXEC };
@@ -271,21 +272,21 @@ fn exit_code(status: ExitStatus) -> ExitCode {
 fn pass_on(child: &Child, signal: Signal) {
     let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
     if let Some(pid) = pid {
-        // A command that just ended needs no signal any more.
+        // A command that has just ended needs no signal any more.
         let _ = kill_process(pid, signal);
     }
 }
 
-/// The signals that end programs; none where we ignore it.
+/// The signals that end programs; `None` for a signal that we ignore.
 struct Signals {
     terminate: Option<Listener>,
     hangup: Option<Listener>,
     interrupt: Option<Listener>,
     quit: Option<Listener>,
-    /// Whether there is a terminal, whose signals the command gets by itself.
+    /// Whether there is a terminal, whose signals the command receives by itself.
     has_terminal: bool,
     witness: Option<Witness>,
-    /// What was sent to the whole group last.
+    /// The last signal that was sent to the whole group.
     to_all: Option<Signal>,
 }
 
@@ -305,7 +306,7 @@ impl Signals {
             hangup: listen(SignalKind::hangup())?,
             interrupt: listen(SignalKind::interrupt())?,
             quit: listen(SignalKind::quit())?,
-            // It can be opened exactly by processes that have one.
+            // Exactly the processes that have a terminal can open this file.
             has_terminal: std::fs::File::open("/dev/tty").is_ok(),
             witness: None,
             to_all: None,
@@ -324,7 +325,7 @@ impl Signals {
         }
     }
 
-    /// The next signal that the command does not get by itself.
+    /// The next signal that the command does not receive by itself.
     async fn next(&mut self) -> Signal {
         loop {
             let signal = self.any().await;
@@ -335,9 +336,9 @@ impl Signals {
         }
     }
 
-    /// Whether the signal that came was sent to the whole group, and so to the command too. Without a
-    /// witness that says so a key of the terminal is taken for that, because a command that gets Ctrl-C twice may end
-    /// without tidying up; what ends programs otherwise is passed on, because one that misses it goes on.
+    /// Whether a signal was sent to the whole group, and so to the command too. Without the answer of a witness
+    /// a terminal signal is assumed to be, because a command that gets Ctrl-C twice may end without cleaning
+    /// up. Other signals are passed on, because a command that misses one would continue.
     async fn all_got_it(&mut self, signal: Signal) -> bool {
         let is_key = matches!(signal, Signal::INT | Signal::QUIT);
         let unless_known = self.has_terminal && is_key;
@@ -357,8 +358,8 @@ impl Signals {
         if answer == Answer::Silent {
             return unless_known;
         }
-        // A signal that is sent twice may come for the second time while nobody can say where it went: it is
-        // taken for the same kind. Keys are pressed in a hurry, also one after the other.
+        // If a signal is sent twice, the second one may arrive while no witness is ready: it is treated as the
+        // same kind. Keys are often pressed in quick succession.
         for (listener, is_same) in [
             (&mut self.interrupt, is_key),
             (&mut self.quit, is_key),
@@ -372,9 +373,10 @@ impl Signals {
         true
     }
 
-    /// What came until now was meant for the command, which has ended.
+    /// Drops the signals so far, which were meant for the command, which has ended.
     async fn forget(&mut self) {
-        // One that came with the end of the command may be unread in the runtime's pipe: this lets it be read.
+        // A signal that arrived with the end of the command may be unread in the runtime's pipe: this lets it
+        // be read.
         tokio::task::yield_now().await;
         for listener in [&mut self.interrupt, &mut self.quit, &mut self.terminate, &mut self.hangup]
         {
@@ -382,8 +384,8 @@ impl Signals {
         }
     }
 
-    /// After a command that this signal killed, if one did: the same if it came from a key of the terminal, and
-    /// we are to be killed by it, too. The command may have ended before we looked at our own signal.
+    /// If this signal killed the command and came from a key of the terminal, returns it, because we are to be
+    /// killed by it too. The command may have ended before we noticed our own signal.
     async fn killed(&mut self, killed_by: Option<i32>) -> Option<Signal> {
         let is_it = |signal: &Signal| Some(signal.as_raw()) == killed_by;
         let signal = [Signal::INT, Signal::QUIT].into_iter().find(is_it);
@@ -411,7 +413,7 @@ async fn came(listener: &mut Option<Listener>) {
     }
 }
 
-/// Takes out what came and was not looked at.
+/// Drops a signal that arrived and was not read.
 async fn forget(listener: &mut Option<Listener>) {
     tokio::select! {
         biased;
@@ -420,7 +422,7 @@ async fn forget(listener: &mut Option<Listener>) {
     }
 }
 
-/// The signals that a process ignores, one bit each, as the system shows them.
+/// The signals that a process ignores, one bit each, as in `/proc`.
 fn ignored(status: &str) -> u64 {
     let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     line.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()).unwrap_or(0)

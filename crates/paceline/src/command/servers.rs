@@ -1,4 +1,4 @@
-//! `paceline servers`: the servers of all backends, whether they are up, and what they have to do.
+//! `paceline servers`: the servers of all backends, whether they are up, and their load.
 
 use super::{Delete, Reach, figure, objects, text};
 use crate::failure::Failure;
@@ -115,7 +115,7 @@ fn state(server: &Value) -> Cell {
     match figure(server, "up").as_str() {
         "true" => Cell::new("up", Style::Good),
         "false" => Cell::new("down", Style::Bad),
-        // Nobody has looked yet.
+        // Not checked yet.
         _ => Cell::new("unknown", Style::Plain),
     }
 }

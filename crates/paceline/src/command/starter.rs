@@ -1,11 +1,11 @@
 //! Starts a command that does not run before the daemon knows its process (C4).
 //!
-//! What is held lasts as long as its processes if the daemon ends. So the command's process must be known to it before
-//! the command does anything. First this program itself is started in its place and waits; once the daemon has
-//! written the process, it receives a byte and becomes the command, with the same pid and start time. If we exit
-//! before that, it receives nothing, and the command does not run.
+//! What is held lasts as long as its processes if the daemon ends. So the daemon must know the command's
+//! process before the command does anything. First this program itself is started in its place and waits. Once
+//! the daemon has written the process, it receives a byte and becomes the command, with the same pid and start
+//! time. If we exit before that, it receives nothing, and the command does not run.
 //!
-//! They meet at a unix socket without a file, because a descriptor that is handed on would be the command's, too.
+//! They connect over a unix socket without a file, because the command would inherit a descriptor.
 
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::getppid;
@@ -19,13 +19,13 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-/// The argument by which this program is started to wait.
+/// The argument that makes this program wait to become the command.
 const WORD: &str = "--start-when-told";
 
-/// What tells it to begin.
+/// The byte that makes it begin.
 const BEGIN: u8 = b'!';
 
-/// Where a command that waits is told to begin.
+/// Where a waiting command is started.
 pub struct Starter {
     listener: tokio::net::UnixListener,
     name: String,
@@ -33,7 +33,7 @@ pub struct Starter {
 
 impl Starter {
     pub fn new() -> io::Result<Self> {
-        // The name is no secret: only our child is listened to, and it listens only to its parent.
+        // The name is not secret: we accept only our child, and it accepts only its parent.
         let number = RandomState::new().build_hasher().finish();
         let name = format!("paceline-start-{}-{number:016x}", std::process::id());
         let address = SocketAddr::from_abstract_name(name.as_bytes())?;
@@ -42,14 +42,14 @@ impl Starter {
         Ok(Self { listener: tokio::net::UnixListener::from_std(listener)?, name })
     }
 
-    /// What is to be started in place of the command.
+    /// The program to start in place of the command.
     pub fn command(&self, words: &[OsString]) -> tokio::process::Command {
         let mut command = tokio::process::Command::new("/proc/self/exe");
         command.arg(WORD).arg(&self.name).args(words);
         command
     }
 
-    /// The process that waits, once it does.
+    /// The waiting process, once it has connected.
     pub async fn meet(&self, pid: u32) -> io::Result<Waiting> {
         loop {
             let (stream, _) = self.listener.accept().await?;
@@ -61,18 +61,19 @@ impl Starter {
     }
 }
 
-/// A process that waits to become the command. If this is dropped, it ends.
+/// A process that waits to become the command. If this is dropped, it exits.
 pub struct Waiting(tokio::net::UnixStream);
 
 impl Waiting {
     /// Lets it become the command.
     ///
     /// # Errors
-    /// As the command cannot be run.
+    ///
+    /// When the command cannot be run.
     pub async fn begin(mut self) -> io::Result<()> {
         self.0.write_all(&[BEGIN]).await?;
         let mut number = vec![];
-        // The connection ends when the command runs.
+        // The connection is closed when the command runs.
         self.0.read_to_end(&mut number).await?;
         match <[u8; 4]>::try_from(number) {
             Ok(number) => Err(io::Error::from_raw_os_error(i32::from_be_bytes(number))),

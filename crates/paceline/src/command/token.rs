@@ -1,6 +1,6 @@
-//! `paceline token`: lists, makes and revokes tokens for clients over TCP.
+//! `paceline token`: lists, creates and revokes tokens for clients over TCP.
 //!
-//! A token is printed once, when it is made, alone on standard output, so that it can go into a file
+//! A token is printed once, when it is created, alone on standard output, so that it can be written to a file
 //! or a pipe; its name and expiry are printed on standard error.
 
 use super::{Asker, Reach, print, text};
@@ -102,10 +102,10 @@ fn list(asker: &Asker) -> Result<(), Failure> {
     asker.show_list(&list, nothing, |screen| draw(&list, screen))
 }
 
-/// How many days before its end a token is mentioned.
+/// How many days before its expiry a token is mentioned.
 const SOON_DAYS: i64 = 14;
 
-/// The tokens that end soon, with when that is, for callers that may see them.
+/// The tokens that expire soon, with the time, for callers that may see them.
 pub fn ending(client: &Client) -> Vec<(String, String)> {
     let tokens = client.objects(Kind::Tokens).unwrap_or_default();
     let soon = tokens.iter().filter_map(|token| {

@@ -1,7 +1,7 @@
 //! `paceline tree`: a drawing of the resources, with holders and waiters.
 //!
-//! A resource with several parents is drawn below each, its own children only the first time, so the
-//! drawing is never longer than the lines of the graph. Nothing here recurses: a graph may be deep.
+//! A resource with several parents is drawn below each, its own children only the first time, so the drawing is
+//! never longer than the edges of the graph. Nothing here recurses: a graph may be deep.
 
 use super::{Reach, figure, text};
 use crate::failure::Failure;
@@ -36,13 +36,13 @@ pub fn run(tree: &Tree) -> Result<(), Failure> {
     asker.show_list(&list, nothing, |screen| draw(&list, screen))
 }
 
-/// Levels that are remembered to the left of a line; more would not fit a screen.
+/// The most levels that are drawn to the left of a line; more would not fit a screen.
 const LEVELS_MAX: usize = 256;
 
-/// A line still to be drawn: a resource, below which lines.
+/// A line still to be drawn: a resource, and the lines above it.
 struct Next<'a> {
     name: &'a str,
-    /// For each of the nearest levels above: whether more follows there.
+    /// For each of the nearest levels above: whether more lines follow there.
     path: Vec<bool>,
 }
 
@@ -90,7 +90,7 @@ fn draw(list: &[Value], screen: Screen) -> String {
     out
 }
 
-/// The resources that a claim on one above them takes, each with that one.
+/// The resources that a claim on one above them covers, each with that one.
 fn taken<'a>(
     nodes: &'a BTreeMap<String, &Value>,
     children: &BTreeMap<&'a str, Vec<&'a str>>,
@@ -120,7 +120,7 @@ fn line(next: &Next<'_>, notes: Vec<(String, Style)>, screen: Screen) -> String 
     let prefix = prefix(&next.path, screen.width / 2);
     let left = screen.width.saturating_sub(width(&prefix));
     let needed: usize = notes.iter().map(|(text, _)| 2 + width(text)).sum();
-    // A name is worth more than the notes, but not all of the line.
+    // A name is more important than the notes, but does not get the whole line.
     let name = cut(&clean(next.name), left.saturating_sub(needed).max(left / 2));
     let mut left = left.saturating_sub(width(&name));
     let mut out = screen.paint(Style::Faint, &prefix) + &name;
@@ -137,7 +137,7 @@ fn line(next: &Next<'_>, notes: Vec<(String, Style)>, screen: Screen) -> String 
     out
 }
 
-/// The lines to the left, of the nearest levels only if they are many.
+/// The lines to the left; only the nearest levels if there are many.
 fn prefix(path: &[bool], max: usize) -> String {
     let Some((last, above)) = path.split_last() else { return String::new() };
     let shown = above.len().min((max / 3).saturating_sub(1));
@@ -165,7 +165,7 @@ fn notes(node: &Value, taken_with: Option<&str>, is_above: bool) -> Vec<(String,
     notes
 }
 
-/// The requests of a list, or how many they are where there is no list.
+/// The requests of a list, or their number if there is no list.
 fn told(node: &Value, list: &str, count: &str, word: &str) -> Option<String> {
     let told = match node.get(list).and_then(Value::as_array) {
         Some(requests) => requests.iter().map(request).collect::<Vec<_>>().join(", "),
@@ -174,7 +174,7 @@ fn told(node: &Value, list: &str, count: &str, word: &str) -> Option<String> {
     (!told.is_empty()).then(|| format!("{word} {told}"))
 }
 
-/// A request as it is named in a list: its number, and that it shares if it does.
+/// A request as it is named in a list: its number, and whether it shares.
 fn request(value: &Value) -> String {
     if !value.is_object() {
         return clean(&super::as_text(value));

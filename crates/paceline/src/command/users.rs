@@ -1,7 +1,7 @@
 //! `paceline users`: the users of the daemon's machine that have a role.
 
 use super::{Delete, Reach, text};
-use crate::failure::Failure;
+use crate::failure::{Failure, USAGE};
 use crate::screen::Screen;
 use crate::settings::{Settings, User};
 use crate::table::{Column, Table};
@@ -59,6 +59,11 @@ pub fn run(users: &Users) -> Result<(), Failure> {
             return asker.show_list(&list, nothing, |screen| draw(&list, screen));
         }
         Some(UsersCommand::Set { name, settings }) => {
+            if settings.members().is_empty() {
+                let message = format!("which role shall {name} have? give it with --role");
+                let hint = format!("such as: paceline users set {name} --role client");
+                return Err(Failure::new(USAGE, message, hint));
+            }
             let answer = asker.client.put(kind, name, &Value::Object(settings.members()))?;
             asker.show_done(&answer, &format!("user {name} has the role {}", text(&answer, "role")))
         }

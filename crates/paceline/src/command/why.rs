@@ -24,7 +24,7 @@ pub struct Why {
     pub reach: Reach,
 }
 
-/// The number of a request as it is given on the command line.
+/// The number of a request on the command line.
 pub fn request(text: &str) -> Result<u64, String> {
     let expected = "expected the number of a request, see them with `paceline ps`";
     text.parse().map_err(|_| expected.to_owned())
@@ -68,7 +68,7 @@ fn draw(answer: &Value, screen: Screen) -> String {
     lines.extend(behind.map(|line| ("", Some(line))));
     lines.extend([
         ("goes on", ahead("until")),
-        ("turned away", ahead("deadline")),
+        ("refused", ahead("deadline")),
         ("priority", Some(text(answer, "priority"))),
         ("pool", Some(text(answer, "pool"))),
     ]);
@@ -84,7 +84,7 @@ fn draw(answer: &Value, screen: Screen) -> String {
     out
 }
 
-/// Who is ahead, nearest first, with as many names as the daemon tells.
+/// The requests ahead, nearest first, with as many names as the daemon returns.
 fn behind(answer: &Value) -> Vec<String> {
     let list = |name: &str| answer.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
     let (ahead, described) = (list("ahead"), list("behind"));

@@ -1,9 +1,9 @@
-//! The permits around a command: what `paceline permit` leaves in the environment of its command, for a `paceline
-//! permit` inside that.
+//! The permits around a command: what `paceline permit` leaves in the environment of its command, for a
+//! `paceline permit` inside it.
 //!
-//! Owns the variable PACELINE_WITHIN: a line for each daemon, with the sessions, outermost first and with commas between
-//! them, and then where the daemon is asked. A session is a secret between its client and its daemon. Promises
-//! that it is sent to no other place than the one where it was begun.
+//! Owns the variable PACELINE_WITHIN: a line for each daemon, with the sessions, outermost first and separated
+//! by commas, and then the address of the daemon. A session is a secret between its client and its daemon.
+//! Promises that it is sent only to the address where it was begun.
 
 use super::Reach;
 use crate::failure::Failure;
@@ -11,7 +11,7 @@ use crate::failure::Failure;
 /// The variable.
 pub const WITHIN: &str = "PACELINE_WITHIN";
 
-/// How many sessions of a daemon count.
+/// The most sessions of a daemon that count.
 const SESSIONS_MAX: usize = 16;
 
 /// The sessions around this command, of one daemon and of others.
@@ -23,7 +23,7 @@ pub struct Within {
 }
 
 impl Within {
-    /// What the environment says, for the daemon that `reach` asks.
+    /// The value of the environment, for the daemon that `reach` names.
     pub fn read(reach: &Reach) -> Result<Self, Failure> {
         let said = std::env::var(WITHIN).unwrap_or_default();
         Ok(Self::parse(&said, reach.place()?))

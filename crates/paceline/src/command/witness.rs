@@ -1,11 +1,11 @@
-//! Tells whether a signal was sent to all of our process group, as a terminal sends Ctrl-C, or to us alone.
+//! Finds out whether a signal was sent to our whole process group, as a terminal sends Ctrl-C, or to us alone.
 //!
-//! The command that we run is in our group, so it gets the first kind by itself and must not get it twice,
-//! and the second kind has to be passed on. The system tells the two apart only to code that is not safe. So a
-//! second process of ours stands in the same group, does nothing but answer, and dies of the signals that it
-//! gets: if it does not answer any more, the signal was sent to all. It gets such a signal before us, because
-//! the system goes from the youngest process of a group to the oldest; and whoever has a deadly signal
-//! answers nothing. It ends with us, because then its input ends.
+//! The command that we run is in our group, so it receives the first kind by itself and must not get it twice,
+//! and the second kind has to be passed on. The system shows the difference only to unsafe code. So a second
+//! process of ours is in the same group, does nothing but answer, and dies of the signals that it receives: if
+//! it no longer answers, the signal was sent to all. It receives such a signal before us, because the system
+//! signals the youngest process of a group first; and a process with a deadly signal pending does not answer.
+//! It ends with us, because then its input ends.
 
 use rustix::process::{Resource, Rlimit, Signal, getpid, kill_process, setrlimit};
 use std::ffi::OsString;
@@ -16,12 +16,12 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
-/// The arguments by which this program is started as a witness, and to die of a signal.
+/// The arguments that start this program as a witness, and to die of a signal.
 const WORD: &str = "--witness-of-signals";
 const DIE: &str = "--die-of-signal";
 
-/// How long an answer is waited for before it is seen whether somebody stopped the witness and not us, and how often:
-/// on a busy machine an answer may be late.
+/// How long to wait for an answer before checking whether the witness was stopped and not us, and how often: on
+/// a busy machine an answer may be late.
 const ANSWER_MAX: Duration = Duration::from_secs(1);
 const ANSWERS_MAX: usize = 10;
 
@@ -32,31 +32,31 @@ pub struct Witness {
     answer: ChildStdout,
 }
 
-/// What a witness says.
+/// The answer of a witness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It is there, and so did not get the signal that we got.
+    /// It is alive, and so did not receive the signal that we received.
     Here,
     /// It is dead.
     Gone,
-    /// Nothing: somebody stopped it, or it does not run.
+    /// Nothing: it was stopped, or it does not run.
     Silent,
 }
 
-/// Ends this process by a signal, and returns only if that fails. A shell goes on with its script after Ctrl-C
-/// unless what it ran was killed by it. What we listen for cannot kill us, until we are started anew.
+/// Ends this process by a signal, and returns only if that fails. A shell continues its script after Ctrl-C
+/// unless its child was killed by it. A signal that we listen for cannot kill us until we are started again.
 pub fn die_of(signal: Signal) {
     let number = signal.as_raw().to_string();
     let _ = std::process::Command::new("/proc/self/exe").args([DIE, &number]).exec();
 }
 
-/// Plays what this process was started as, if that is not for people.
+/// Runs as a witness or dies of a signal, if this process was started for that.
 pub fn play(mut arguments: impl Iterator<Item = OsString>) -> Option<ExitCode> {
     let word = arguments.nth(1)?;
     if word != WORD && word != DIE {
         return None;
     }
-    // Ctrl-\ is to leave no picture of its memory behind.
+    // Ctrl-\ must leave no core dump behind.
     let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
     if word == DIE {
         let number = arguments.next().and_then(|number| number.to_str()?.parse().ok());
@@ -75,7 +75,7 @@ pub fn play(mut arguments: impl Iterator<Item = OsString>) -> Option<ExitCode> {
 }
 
 impl Witness {
-    /// Starts one, and waits until it stands there.
+    /// Starts a witness, and waits until it is ready.
     pub async fn start() -> Option<Self> {
         let mut command = Command::new("/proc/self/exe");
         command.arg(WORD).env_clear().stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -85,7 +85,7 @@ impl Witness {
         (witness.answer().await == Answer::Here).then_some(witness)
     }
 
-    /// Asks whether it is there. One that is silent must not be asked again, because it may answer later.
+    /// Asks whether it is alive. A silent witness must not be asked again, because it may answer later.
     pub async fn answer(&mut self) -> Answer {
         if self.ask.write_all(b"?").await.is_err() {
             return Answer::Gone;
@@ -109,7 +109,7 @@ impl Witness {
         state.is_some_and(|state| state.trim_start().starts_with(['T', 't']))
     }
 
-    /// Sees it off.
+    /// Ends it.
     pub async fn end(mut self) {
         let _ = self.child.kill().await;
     }

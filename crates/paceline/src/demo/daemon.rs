@@ -1,7 +1,7 @@
-//! The demo's daemon: inside this process, in a directory of its own that goes with it.
+//! The demo's daemon: inside this process, in a directory of its own that is removed with it.
 //!
 //! Its doors are unix sockets in that directory, so nothing else on the machine is touched, and another
-//! terminal can ask it. Because it is no process of its own, none can be left behind.
+//! terminal can call it. Because it is not a separate process, none can be left behind.
 
 use paceline_config::How;
 use paceline_host::{Author, Host, Policy, RealDisk, own};
@@ -13,21 +13,21 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Runtime;
 
-/// How long the daemon may take to end.
+/// How long the daemon may take to stop.
 const END_MAX: Duration = Duration::from_secs(2);
 
-/// What it is configured with.
+/// Its configuration.
 const CONFIG: &str = include_str!("demo.toml");
 
-/// A directory that is removed with all that is in it.
+/// A directory that is removed with its content.
 pub struct Directory(PathBuf);
 
 impl Directory {
-    /// A new one, for this user only.
+    /// A new directory, for this user only.
     pub fn new() -> Result<Self, String> {
         let id = std::process::id();
         for attempt in 0..100 {
-            // Sockets have short paths, so the name is short too.
+            // Paths of sockets are limited, so the name is short.
             let path = std::env::temp_dir().join(format!("paceline-demo-{id}-{attempt}"));
             match std::fs::DirBuilder::new().mode(0o700).create(&path) {
                 Ok(()) => return Ok(Self(path)),
@@ -51,7 +51,7 @@ impl Drop for Directory {
 
 /// A daemon that serves.
 pub struct Daemon {
-    /// None when it has ended.
+    /// `None` when it has stopped.
     runtime: Option<Runtime>,
     host: Arc<Host>,
     doors: Option<(paceline_ovsdb::OvsdbDoor, paceline_api::ApiDoor)>,
@@ -68,7 +68,7 @@ impl Daemon {
         Ok(Self { runtime: Some(runtime), host, doors: Some(doors) })
     }
 
-    /// Ends it; clients that wait for it get an error.
+    /// Stops it; clients that wait for it get an error.
     pub fn stop(&mut self) {
         drop(self.doors.take());
         if let Some(runtime) = self.runtime.take() {

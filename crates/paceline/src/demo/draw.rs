@@ -1,4 +1,4 @@
-//! A frame as lines: pure, from the state to texts that fit the screen.
+//! A frame as lines: a pure function from the state to texts that fit the screen.
 
 use super::view::{Decision, Held, Verdict, View};
 use crate::screen::{Screen, Style, clean, cut, width};
@@ -7,13 +7,13 @@ use crate::table::{Cell, Column, Table};
 /// Columns of a bar.
 const BAR: u64 = 10;
 
-/// Columns of a screen that is not narrow.
+/// A screen with fewer columns is narrow.
 const WIDE: usize = 60;
 
-/// Rows that are kept for what is held.
+/// Rows that are reserved for what is held.
 const HELD_ROWS_MIN: usize = 3;
 
-/// Columns of the time of a decision, with the blank behind it.
+/// Columns of the time of a decision, with the blank after it.
 const AT: usize = 6;
 
 /// The fewest lines of decisions, whatever else there is.
@@ -31,7 +31,7 @@ pub fn draw(view: &View, screen: Screen, rows: usize) -> Vec<String> {
     lines.push(String::new());
     let left = rows.saturating_sub(lines.len() + 1);
     if left < DECISIONS_MIN {
-        // What was decided last is what one looks at: the sections above give way from their end.
+        // The last decisions matter most: the sections above are cut at their end.
         lines.truncate(rows.saturating_sub(DECISIONS_MIN + 1));
     }
     let left = rows.saturating_sub(lines.len() + 1);
@@ -70,7 +70,7 @@ fn head(view: &View, screen: Screen) -> Vec<String> {
     ];
     let end = ("q ends".to_owned(), Style::Faint);
     let ask = format!("ask it too: paceline ps --data {}", clean(&view.data));
-    // On a narrow screen the figures stand below the title.
+    // On a narrow screen the figures are below the title.
     let is_narrow = screen.width < WIDE;
     let mut lines = match is_narrow {
         true => vec![row(&[title, end], screen), row(&figures, screen)],
@@ -121,7 +121,7 @@ fn pools(view: &View, screen: Screen) -> Vec<String> {
     table.draw(screen).lines().map(str::to_owned).collect()
 }
 
-/// So many blocks, and dots for what is free.
+/// A bar of blocks, and dots for what is free.
 fn bar(full: u64, room: u64) -> String {
     let shown = full.min(BAR);
     let count = |number: u64| usize::try_from(number).unwrap_or_default();
@@ -173,7 +173,7 @@ fn held(view: &View, screen: Screen) -> Vec<String> {
         table.row(vec![Cell::new("nothing", Style::Faint), "".into(), "".into()]);
     }
     let mut lines: Vec<String> = table.draw(screen).lines().map(str::to_owned).collect();
-    // What is below should not jump whenever somebody takes or leaves something.
+    // The section below should not jump whenever something is taken or released.
     if screen.width >= WIDE {
         lines.resize(lines.len().max(HELD_ROWS_MIN + 1), String::new());
     }

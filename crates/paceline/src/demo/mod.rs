@@ -1,9 +1,8 @@
-//! `paceline demo`: a daemon with a sample of everything and made-up users, shown live.
+//! `paceline demo`: a daemon with a sample of everything and simulated users, shown live.
 //!
-//! The daemon, its directory and the users end with this, however it ends: at the time given, on q,
-//! Ctrl-C, Ctrl-\ or SIGTERM, or when nobody reads the output any more; `rescue` sees to it where the
-//! output is stuck. The daemon is asked once a frame; what happens in between comes from its events and
-//! from the users themselves.
+//! The daemon, its directory and the users end with this, however it ends: at the time given, on q, Ctrl-C,
+//! Ctrl-\ or SIGTERM, or when the output is closed; `rescue` ends it if the output is stuck. The daemon is
+//! queried once per frame; what happens in between is taken from its events and from the users themselves.
 
 mod daemon;
 mod draw;
@@ -52,17 +51,17 @@ pub struct Demo {
 /// The time between two frames.
 const FRAME: Duration = Duration::from_millis(200);
 
-/// How long it runs where no key can stop it.
+/// How long it runs if no key can stop it.
 const END_DEFAULT: Duration = Duration::from_secs(10);
 
-/// Waiting requests that are asked about in one frame.
+/// The most waiting requests that are queried in one frame.
 const WHYS_MAX: usize = 4;
 
 /// What reaches the demo between two frames.
 enum Input {
-    /// Somebody asked it to end.
+    /// A key or a signal asked it to end.
     Stop,
-    /// A request came and waits.
+    /// A request arrived and waits.
     Waiting(u64),
 }
 
@@ -146,7 +145,7 @@ struct Show {
     screen: Screen,
     started: Instant,
     end: Option<Duration>,
-    /// Requests that came and wait, to be asked about.
+    /// Requests that arrived and wait, to be queried.
     waiting: Vec<u64>,
 }
 
@@ -165,7 +164,7 @@ impl Show {
         }
     }
 
-    /// Shows frames until it is time to end.
+    /// Shows frames until the end.
     fn run(&mut self, input: &Receiver<Input>, told: &Receiver<Decision>) -> Result<(), Failure> {
         loop {
             let next = Instant::now() + FRAME;
@@ -189,13 +188,13 @@ impl Show {
                 Ok(Input::Stop) => return true,
                 Ok(Input::Waiting(id)) => self.waiting.push(id),
                 Err(RecvTimeoutError::Timeout) => return false,
-                // The daemon is gone.
+                // The daemon has stopped.
                 Err(RecvTimeoutError::Disconnected) => return true,
             }
         }
     }
 
-    /// Why those wait that came since the last frame; of many, some.
+    /// Why the requests wait that arrived since the last frame; of many, some.
     fn reasons(&mut self) -> Result<Vec<Decision>, Failure> {
         let came = std::mem::take(&mut self.waiting);
         let mut decisions = vec![];
@@ -211,7 +210,7 @@ impl Show {
                     who: who.text.clone(),
                     text: view::reason(&why),
                 }),
-                // It waits no longer.
+                // It no longer waits.
                 (Ok(_) | Err(Error::NotFound(_)), _) => self.view.waited += 1,
                 (Err(error), _) => return Err(error.into()),
             }
@@ -234,7 +233,7 @@ impl Show {
         Ok(())
     }
 
-    /// Shows what is new: as a frame, or as lines.
+    /// Shows the new decisions: as a frame, or as lines.
     fn show(&mut self, news: Vec<Decision>) -> Result<Seen, Failure> {
         self.view.elapsed = self.started.elapsed();
         let mut lines = String::new();
@@ -256,19 +255,19 @@ impl Show {
                 out.write_all(lines.as_bytes()).and_then(|()| out.flush())
             }
         };
-        // A reader that has seen enough is no failure.
+        // A closed pipe is not a failure.
         Ok(if written.is_ok() { Seen::BySomebody } else { Seen::Nobody })
     }
 }
 
-/// Whether what is shown is seen.
+/// Whether the output is still read.
 #[derive(PartialEq, Eq)]
 enum Seen {
     BySomebody,
     Nobody,
 }
 
-/// What it was, and how to go on.
+/// A summary, and what to do next.
 fn farewell(view: &View, screen: Screen) -> String {
     let View { admitted, waited, refused, .. } = view;
     let seconds = view.elapsed.as_secs_f64().round();

@@ -1,4 +1,4 @@
-//! The terminal that frames are drawn on: another page of it, put back as it was at the end.
+//! The terminal that frames are drawn on: its alternate screen, restored at the end.
 
 use rustix::termios::{
     InputModes, LocalModes, OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr,
@@ -6,21 +6,22 @@ use rustix::termios::{
 use std::io::{self, IsTerminal as _, Read as _, Write as _};
 use std::sync::mpsc::Sender;
 
-/// Rows when nobody says how many there are.
+/// Rows if the terminal does not report them.
 const ROWS_DEFAULT: usize = 24;
 
-/// Another page, no cursor; and back.
+/// Enter the alternate screen and hide the cursor; and back.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[2J";
 const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
 
 /// A terminal in use.
 pub struct Terminal {
-    /// How the keyboard was, if it is one.
+    /// The previous state of the keyboard, if it is a terminal.
     keyboard: Option<Termios>,
 }
 
 impl Terminal {
-    /// Takes the terminal, if standard output is one; how the keyboard was is told before it is changed.
+    /// Takes over the terminal, if standard output is one; `was` receives the state of the keyboard before it
+    /// is changed.
     pub fn take(was: impl FnOnce(Termios)) -> Option<Self> {
         let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
         if !io::stdout().is_terminal() || is_dumb {
@@ -29,7 +30,7 @@ impl Terminal {
         let keyboard = tcgetattr(io::stdin()).ok();
         if let Some(mut modes) = keyboard.clone() {
             was(modes.clone());
-            // Keys come one by one and are not shown; Ctrl-C is still a signal.
+            // Keys are read one by one and not echoed; Ctrl-C is still a signal.
             modes.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
             let _ = tcsetattr(io::stdin(), OptionalActions::Now, &modes);
         }
@@ -55,7 +56,7 @@ impl Terminal {
         write(&frame)
     }
 
-    /// Tells whenever `q` is pressed, for as long as the process lives.
+    /// Sends a message whenever `q` is pressed, for as long as the process lives.
     pub fn listen<T: Send + 'static>(quit: Sender<T>, told: impl Fn() -> T + Send + 'static) {
         let read = move || {
             for byte in io::stdin().lock().bytes().map_while(Result::ok) {
@@ -69,7 +70,7 @@ impl Terminal {
     }
 }
 
-/// Lets output go on that was stopped by Ctrl-S: the system does so when that key loses its meaning.
+/// Resumes output that was stopped by Ctrl-S: the system does so when that key loses its meaning.
 pub fn resume(keyboard: &Termios) {
     let Ok(mut modes) = tcgetattr(io::stdin()) else { return };
     modes.input_modes.remove(InputModes::IXON);
@@ -78,7 +79,7 @@ pub fn resume(keyboard: &Termios) {
     let _ = tcsetattr(io::stdin(), OptionalActions::Now, &modes);
 }
 
-/// Puts the terminal back while another thread may be stuck writing to it, and so has the lock.
+/// Restores the terminal while another thread may be stuck writing to it, and so holds the lock.
 pub fn put_back(keyboard: &Termios) {
     let _ = tcsetattr(io::stdin(), OptionalActions::Now, keyboard);
     let _ = rustix::io::write(io::stdout(), LEAVE.as_bytes());

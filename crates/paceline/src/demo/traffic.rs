@@ -1,7 +1,7 @@
-//! Made-up users that ask the demo's daemon for permits and locks through the client library.
+//! Simulated users that ask the demo's daemon for permits and locks through the client library.
 //!
-//! Each user is a thread with a random source of its own, made from the seed. What is decided about
-//! them they tell on a channel. They end as soon as they are told to, or the daemon is gone.
+//! Each user is a thread with its own random source, derived from the seed. They send the decisions about them
+//! on a channel. They end when asked to, or when the daemon has stopped.
 
 use super::view::{Decision, Verdict};
 use paceline_client::{Client, Error, LockOptions, PermitRequest, SessionOptions};
@@ -17,11 +17,11 @@ struct User {
     task: &'static str,
     /// How many of them there are.
     count: u64,
-    /// Milliseconds between two requests, and of the work: fewest and most.
+    /// Milliseconds between two requests, and of the work: minimum and maximum.
     pause: (u64, u64),
     work: (u64, u64),
     claims: &'static [&'static str],
-    /// The table that is loaded, if it is one.
+    /// The tables that it loads, if any.
     tables: &'static [&'static str],
     lock: Option<&'static str>,
 }
@@ -37,7 +37,7 @@ const USER: User = User {
     lock: None,
 };
 
-/// Everybody.
+/// All users.
 const USERS: &[User] = &[
     User { name: "alice", task: "web", count: 2, ..USER },
     User { name: "bob", task: "web", pause: (150, 600), work: (100, 400), ..USER },
@@ -80,7 +80,7 @@ const USERS: &[User] = &[
     },
 ];
 
-/// The longest wait that a user puts up with.
+/// The longest wait of a user.
 const WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// A way to end a sleep early.
@@ -91,7 +91,7 @@ struct Bell {
 }
 
 impl Bell {
-    /// Sleeps; false if it is time to end.
+    /// Sleeps; false if the bell rang.
     fn sleep(&self, time: Duration) -> bool {
         let rung = self.rung.lock().unwrap_or_else(PoisonError::into_inner);
         let wait = self.heard.wait_timeout_while(rung, time, |rung| !*rung);
@@ -104,14 +104,14 @@ impl Bell {
     }
 }
 
-/// All users at work.
+/// All running users.
 pub struct Traffic {
     bell: Arc<Bell>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Traffic {
-    /// Lets them begin; `tell` hears what becomes of each request.
+    /// Starts them; `tell` receives the decision about each request.
     pub fn start(client: &Client, seed: u64, tell: &Sender<Decision>) -> Result<Self, String> {
         let mut traffic = Self { bell: Arc::default(), threads: vec![] };
         let started = Instant::now();
@@ -134,7 +134,7 @@ impl Traffic {
         Ok(traffic)
     }
 
-    /// Tells them to end. Those that wait at the daemon end when it is gone.
+    /// Asks them to end. Those that wait at the daemon end when it stops.
     pub fn ring(&self) {
         self.bell.ring();
     }
@@ -197,7 +197,7 @@ impl Worker {
     fn with_lock(&mut self, name: &str) -> Result<(), Error> {
         let options = SessionOptions { name: Some(self.name.clone()), lease: None };
         let session = self.client.session(&options)?;
-        let lock = session.lock(name, &LockOptions { steal: false, wait: WAIT_MAX })?;
+        let lock = session.lock(name, &LockOptions { wait: WAIT_MAX, ..LockOptions::default() })?;
         let text = format!("with lock {name}, fencing number {}", lock.fencing());
         self.say(Verdict::Admitted, text);
         self.pause(self.user.work);
@@ -205,7 +205,7 @@ impl Worker {
         session.end()
     }
 
-    /// Does nothing for a while; false if it is time to end.
+    /// Does nothing for a while; false if the bell rang.
     fn pause(&mut self, (low, high): (u64, u64)) -> bool {
         let millis = low + self.random.below(high.saturating_sub(low) + 1);
         self.bell.sleep(Duration::from_millis(millis))
@@ -213,12 +213,12 @@ impl Worker {
 
     fn say(&self, verdict: Verdict, text: String) {
         let (at, who) = (self.started.elapsed(), self.name.clone());
-        // Whoever listened has ended.
+        // The receiver may have ended.
         let _ = self.tell.send(Decision { at, verdict, who, text });
     }
 }
 
-/// A span as the API writes it, without more digits than people read.
+/// A duration as the API writes it, with no more digits than people read.
 pub fn short(span: &str) -> String {
     let parsed: Result<paceline_types::Span, _> = span.parse();
     parsed.map_or_else(|_| span.to_owned(), |span| seconds(Duration::from_nanos(span.0)))
@@ -232,7 +232,7 @@ pub fn seconds(time: Duration) -> String {
     }
 }
 
-/// Numbers that look random and repeat with their seed (SplitMix64).
+/// Pseudo-random numbers from a seed (SplitMix64).
 struct Random(u64);
 
 impl Random {

@@ -1,6 +1,6 @@
-//! What the demo shows: the state behind one frame, brought up to date from answers and decisions.
+//! What the demo shows: the state behind one frame, updated from answers and decisions.
 //!
-//! Pure: it gets values and does no I/O.
+//! Pure: it receives values and does no I/O.
 
 use super::traffic::seconds;
 use crate::command::{as_text, figure, text};
@@ -13,7 +13,7 @@ use std::time::Duration;
 /// Decisions that are kept to be shown.
 const DECISIONS_MAX: usize = 200;
 
-/// What became of a request.
+/// The decision about a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Admitted,
@@ -24,7 +24,7 @@ pub enum Verdict {
 /// A decision, with its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// Since the beginning.
+    /// Since the start.
     pub at: Duration,
     pub verdict: Verdict,
     pub who: String,
@@ -36,12 +36,12 @@ pub struct Decision {
 pub struct Pool {
     pub name: String,
     pub running: u64,
-    /// Run slots; none if there is no limit.
+    /// Run slots; `None` if there is no limit.
     pub slots: Option<u64>,
     pub waiting: u64,
 }
 
-/// How a checkpoint stands.
+/// The state of a checkpoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Checkpoint {
     pub name: String,
@@ -75,7 +75,7 @@ pub struct View {
 }
 
 impl View {
-    /// Takes note of a decision.
+    /// Records a decision.
     pub fn note(&mut self, decision: Decision) {
         match decision.verdict {
             Verdict::Admitted => self.admitted += 1,
@@ -88,7 +88,7 @@ impl View {
         }
     }
 
-    /// How many run and wait in each pool, from all requests; `pools` says which there are.
+    /// How many requests run and wait in each pool, from all requests; `pools` lists the pools.
     pub fn show_pools(&mut self, pools: &[Value], requests: &[Listed]) {
         let count = |name: &str, state: &str| {
             let fits = |request: &&Listed| request.pool == name && request.state == state;
@@ -129,7 +129,7 @@ impl View {
         self.checkpoints = checkpoints.iter().map(checkpoint).collect();
     }
 
-    /// Who holds and waits for what.
+    /// Which users hold and wait for what.
     pub fn show_held(&mut self, locks: &[Value], tree: &[Value], requests: &[Listed]) {
         let names: BTreeMap<u64, &str> =
             requests.iter().map(|request| (request.request, request.text.as_str())).collect();
@@ -161,7 +161,7 @@ impl View {
     }
 }
 
-/// Who owns a lock: the name of the session, without where it came from.
+/// The owner of a lock: the name of the session, without its origin.
 fn owner(name: &str) -> String {
     let name = name.rsplit_once('#').map_or(name, |(name, _)| name);
     name.rsplit_once(':').map_or(name, |(name, _)| name).to_owned()

@@ -1,4 +1,4 @@
-//! How the text of a flag is read, by what its setting holds.
+//! How the text of a flag is parsed, by the type of its setting.
 
 use paceline_catalogue::{Each, Holds, Setting, Shape};
 use paceline_types::Span;
@@ -7,15 +7,15 @@ use serde_json::{Map, Value, json};
 /// The form of a flag's text.
 #[derive(Clone, Copy, Debug)]
 pub enum Form {
-    /// A text, and what it is called in the help.
+    /// A text, and its name in the help.
     Text(&'static str),
-    /// A length of time.
+    /// A duration.
     Span,
     /// A whole number in this range.
     Integer(i64, i64),
     /// Nothing, or `=true` or `=false`.
     Flag,
-    /// The same, whose default is worth showing.
+    /// The same, with a default that is shown.
     Choice,
     /// One of these words.
     OneOf(&'static [&'static str]),
@@ -62,7 +62,7 @@ impl Form {
         }
     }
 
-    /// The form of a setting that is not simply one column.
+    /// The form of a setting that is not a single column.
     fn of_shape(name: &str, shape: Shape) -> Self {
         match shape {
             Shape::Text if name == "expires" => Self::Text("TIME|never"),
@@ -77,7 +77,7 @@ impl Form {
         }
     }
 
-    /// What stands for the text in the help.
+    /// The name of the value in the help.
     pub const fn value_name(self) -> &'static str {
         match self {
             Self::Text(name) | Self::Texts(name) | Self::Pairs(name) => name,
@@ -86,7 +86,7 @@ impl Form {
             Self::Flag | Self::Choice => "true|false",
             Self::OneOf(_) => "WORD",
             Self::Range => "LOW..HIGH",
-            Self::Bounds => "MIN..MAX",
+            Self::Bounds => "MAX|MIN..MAX",
             Self::Patterns => "ATTR=PATTERN",
             Self::Json => "JSON",
         }
@@ -97,7 +97,7 @@ impl Form {
         matches!(self, Self::Texts(_) | Self::Pairs(_) | Self::Patterns)
     }
 
-    /// Whether the flag may stand alone.
+    /// Whether the flag may be given without a value.
     pub const fn is_switch(self) -> bool {
         matches!(self, Self::Flag | Self::Choice)
     }
@@ -116,10 +116,10 @@ impl Form {
         }
     }
 
-    /// The values of all flags as one.
+    /// The values of all repetitions as one.
     pub fn join(self, mut values: Vec<Value>) -> Value {
         match self {
-            // `[]` alone is a list of nothing.
+            // `[]` alone is an empty list.
             Self::Texts(_) if values == [json!("[]")] => json!([]),
             Self::Texts(_) => Value::Array(values),
             Self::Pairs(_) => {
@@ -132,18 +132,31 @@ impl Form {
     }
 }
 
-/// Patterns by attribute. An attribute that is given several times must fit all of its patterns.
+/// Patterns by attribute. An attribute that is given several times must match all of its patterns.
 fn patterns(values: Vec<Value>) -> Value {
     let mut criteria: Map<String, Value> = Map::new();
     let pairs = values.into_iter().filter_map(|pair| pair.as_object().cloned()).flatten();
-    for (name, pattern) in pairs {
-        match criteria.get_mut(&name) {
-            None => _ = criteria.insert(name, pattern),
-            Some(Value::Array(several)) => several.push(pattern),
-            Some(one) => *one = json!([one.take(), pattern]),
+    for (name, several) in pairs {
+        let list = criteria.entry(name).or_insert_with(|| json!([]));
+        if let (Value::Array(list), Value::Array(several)) = (list, several) {
+            list.extend(several);
+        }
+    }
+    for list in criteria.values_mut() {
+        if let Some([one]) = list.as_array_mut().map(Vec::as_mut_slice) {
+            *list = one.take();
         }
     }
     Value::Object(criteria)
+}
+
+/// A pattern as the API takes it.
+fn pattern(pattern: paceline_config::Pattern) -> Value {
+    let Some(mode) = pattern.mode else { return pattern.text.into() };
+    let mut members = Map::new();
+    members.insert(mode.to_owned(), pattern.text.into());
+    members.extend(pattern.nocase.map(|nocase| ("nocase".to_owned(), nocase.into())));
+    Value::Object(members)
 }
 
 /// The value of a text, as the API writes it.
@@ -164,9 +177,19 @@ pub fn read(form: Form, text: &str) -> Result<Value, String> {
         },
         Form::Flag | Form::Choice => Ok((text == "true").into()),
         Form::Range => range(text).map(|(low, high)| json!([low, high])),
-        Form::Bounds => range(text).map(|(min, max)| json!({ "min": min, "max": max })),
-        Form::Pairs(_) | Form::Patterns => {
-            crate::command::attribute(text).map(|(name, value)| json!({ name: value }))
+        // One number is the maximum.
+        Form::Bounds => match text.parse::<i64>() {
+            Ok(max) => Ok(json!({ "max": max })),
+            Err(_) => range(text).map(|(min, max)| json!({ "min": min, "max": max })),
+        },
+        Form::Pairs(_) => match text.split_once('=') {
+            Some((name, value)) if !name.is_empty() => Ok(json!({ name: value })),
+            _ => Err("expected name=value, such as user=etl".into()),
+        },
+        Form::Patterns => {
+            let (name, patterns) = crate::command::attribute(text)?;
+            let patterns = paceline_config::parse_patterns(&patterns)?;
+            Ok(json!({ name: patterns.into_iter().map(pattern).collect::<Value>() }))
         }
         Form::Json => serde_json::from_str(text).map_err(|error| format!("expected JSON: {error}")),
     }

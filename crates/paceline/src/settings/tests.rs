@@ -1,4 +1,4 @@
-//! That every setting of the catalogue has a flag, and that texts become what the API takes.
+//! Checks that every setting of the catalogue has a flag, and that texts become the JSON of the API.
 
 use super::form::{Form, read};
 use super::{Checkpoint, Described, NewRule, Pool, Resource, Settings, flags};

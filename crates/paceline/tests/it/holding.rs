@@ -1,4 +1,4 @@
-//! `permit` and `lock`: what is held while a command runs, whoever dies.
+//! `permit` and `lock`: what is held while a command runs, whichever process dies.
 
 use crate::fake::{Asked, Fake, Reply, World};
 use crate::{ended, paceline};
@@ -7,7 +7,7 @@ use std::io::{BufRead as _, BufReader};
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, ChildStdin, Stdio};
 
-/// Starts a command that says it runs and then waits for the end of its input.
+/// Starts a command that prints that it runs and then waits for the end of its input.
 fn start(fake: &Fake, arguments: &[&str]) -> (Child, ChildStdin) {
     let mut command = paceline(fake.dir.path(), arguments);
     command.args(["--", "sh", "-c", "echo runs; exec cat"]);
@@ -19,7 +19,7 @@ fn start(fake: &Fake, arguments: &[&str]) -> (Child, ChildStdin) {
     (child, stdin)
 }
 
-/// How many permits and locks somebody has.
+/// How many permits and locks are held.
 fn held(fake: &Fake) -> usize {
     let world = fake.world();
     world.permits.len() + world.locks.len()
@@ -59,7 +59,7 @@ fn a_permit_is_held_while_the_command_runs() {
     assert!(fake.world().sessions.is_empty());
 }
 
-/// P4, and the other way round: a holder that was killed frees, one that lives on does not.
+/// P4, and the reverse: a killed holder releases, a living one does not.
 #[test]
 fn p4_a_permit_outlives_the_command_line_but_not_the_command() {
     let fake = Fake::start(|_| None);
@@ -112,8 +112,8 @@ fn signals_are_passed_on_and_exit_codes_through() {
     assert_eq!(held(&fake), 0);
 }
 
-/// A daemon whose disk hangs does not answer that it has noted the command's process. The command gets its signals
-/// meanwhile.
+/// A daemon whose disk hangs does not answer that it has recorded the command's process. The command receives
+/// its signals meanwhile.
 #[test]
 fn signals_are_passed_on_while_the_daemon_hangs() {
     let is_it = |asked: &Asked| asked.path.ends_with("/processes");
@@ -139,8 +139,8 @@ fn signals_are_passed_on_while_the_daemon_hangs() {
     assert_eq!(held(&fake), 0);
 }
 
-/// A daemon that does not answer when something is given back can be left: a signal ends the command line, and
-/// what it holds is free when its connection ends.
+/// A daemon that does not answer a release does not block: a signal ends the command line, and what it holds is
+/// released when its connection ends.
 #[test]
 fn a_signal_ends_the_wait_for_a_daemon_that_hangs() {
     let fake = Fake::start(|asked| (asked.method == "DELETE").then_some(Reply::Silence));
@@ -199,7 +199,7 @@ fn a_lock_that_somebody_has_is_75_unless_it_is_stolen() {
     child.wait().unwrap();
 }
 
-/// As under `nohup`, and in the background of a shell without jobs.
+/// As under `nohup`, and in the background of a shell without job control.
 #[test]
 fn what_we_are_to_ignore_the_command_ignores_too() {
     let fake = Fake::start(|_| None);

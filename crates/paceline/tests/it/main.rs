@@ -1,6 +1,6 @@
-//! The command line as it is run: what it prints, how it ends, what it holds meanwhile.
+//! The command line as it is run: its output, its exit code, and what it holds meanwhile.
 //!
-//! It asks a small server that speaks the API's contract.
+//! It calls a small server that implements the API's contract.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 #[path = "../../../client/tests/it/fake.rs"]
@@ -13,7 +13,7 @@ mod words;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// The program, asking the daemon of `data`, away from the settings of whoever runs the tests.
+/// The program, calling the daemon of `data`, without the settings of the user who runs the tests.
 fn paceline(data: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_paceline"));
     command.args(arguments).stdin(Stdio::null());

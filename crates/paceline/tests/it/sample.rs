@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 pub fn answer(asked: &Asked) -> Option<Reply> {
     let line = asked.line();
-    // Where a file was read differs from machine to machine.
+    // The directory of a file differs from machine to machine.
     let line = line.split("&directory=").next().unwrap_or_default();
     let found = match line {
         "GET /v1/requests" => requests(),
@@ -61,7 +61,7 @@ pub fn answer(asked: &Asked) -> Option<Reply> {
             checkpoint \"per-user\" (key \"etl-7\"): would wait, for 1.5s\n\
             would wait at checkpoint \"per-user\" (key \"etl-7\"), for 1.5s\n",
             "rules": [
-                {"number": 5, "outcome": "criterion", "message": "criterion 1 does not match"},
+                {"number": 5, "outcome": "criterion", "message": "task is \"\", not \"backup\""},
                 {"number": 10, "outcome": "matched", "message": "matched, priority -20"},
             ],
             "foreseen": {"kind": "wait"}}),
@@ -118,7 +118,7 @@ fn why() -> Value {
         "until": null, "deadline": "@+4000", "priority": -20, "pool": "batch"})
 }
 
-/// What runs and waits at the HTTP door.
+/// The requests that run and wait at the HTTP door.
 fn requests_http() -> Value {
     let web = |request: u64, members: Value| {
         let mut all = json!({"request": request, "state": "running", "on": "request", "user": "",
@@ -188,7 +188,8 @@ fn checkpoints() -> Value {
         {"name": "per-user", "at": "frontend api", "key": "user", "rate": "500/s", "burst": 50,
          "figures": {"arrived": 90000, "passed": 89000, "refused": 998, "queued": 2, "inflight": 0}},
         {"name": "batch-inflight", "at": "pool batch", "concurrency": 10, "mode": "watch",
-         "figures": {"passed": 100, "refused": 0, "queued": 0, "inflight": 8}},
+         "figures": {"passed": 100, "refused": 0, "would_refuse": 7, "would_wait": 31, "queued": 0,
+                     "inflight": 8}},
         {"name": "all", "at": "frontend api", "figures": {"passed": 5}},
     ])
 }
@@ -313,7 +314,7 @@ fn with_times(value: Value) -> Value {
     }
 }
 
-/// The time so many seconds from now, RFC 3339.
+/// The time `offset` seconds from now, RFC 3339.
 fn moment(offset: i64) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let seconds = i64::try_from(now.as_secs()).unwrap() + offset;

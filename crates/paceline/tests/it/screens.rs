@@ -1,7 +1,7 @@
-//! What each command prints on wide, normal and narrow screens, with and without colour.
+//! The output of each command on wide, normal and narrow screens, with and without colour.
 //!
-//! The expected text lies in `testdata/screens`, one file a command; `SCREEN_UPDATE=1` writes what is
-//! printed now, to be looked at before it is kept.
+//! The expected text is in `testdata/screens`, one file per command; `SCREEN_UPDATE=1` writes the present
+//! output, to be reviewed before it is kept.
 
 use crate::fake::{Asked, Fake, Reply};
 use crate::{ended, paceline, sample};

@@ -1,4 +1,4 @@
-//! Exit codes, JSON, changes of objects, and what is said when something is wrong.
+//! Exit codes, JSON, changes of objects, and error messages.
 
 use crate::fake::{Asked, Fake, Reply, Scratch, error};
 use crate::{ended, paceline, sample};
@@ -291,7 +291,7 @@ fn a_pool_that_is_there_is_not_replaced() {
     let fake = Fake::start(|_| Some(error(409, "conflict", "a pool of this name exists already")));
     let (code, _, stderr) = ended(&mut paceline(fake.dir.path(), &["pools", "create", "batch"]));
     assert_eq!(code, Some(1));
-    assert!(stderr.contains("paceline pools configure batch"), "{stderr}");
+    assert!(stderr.contains("paceline pools set batch"), "{stderr}");
     assert_eq!(fake.lines(), ["PUT /v1/pools/batch"]);
     assert!(fake.world().asked[0].only_creates);
 }
@@ -313,7 +313,7 @@ fn completions_and_manual_know_every_command() {
     assert_eq!(code, Some(4));
 }
 
-/// A list that the daemon cut is not taken for all there is.
+/// `ps` reports that the daemon cut the list.
 #[test]
 fn ps_says_that_there_is_more_than_it_lists() {
     for (there, more) in
@@ -327,7 +327,7 @@ fn ps_says_that_there_is_more_than_it_lists() {
             };
             let (first, count) =
                 (number("first=").unwrap_or(0), number("count=").unwrap_or(10_000));
-            // Numbers are not without gaps.
+            // Numbers have gaps.
             let ids = (1..=there).map(|id| id * 2).filter(|id| *id >= first);
             let list =
                 ids.take(count as usize).map(|id| json!({"request": id, "state": "running"}));
@@ -346,7 +346,7 @@ fn ps_says_that_there_is_more_than_it_lists() {
     }
 }
 
-/// A log or a pipe that takes nothing is no reason not to do the work, nor for another exit code.
+/// A log or a pipe that is closed is not a reason to fail, nor for another exit code.
 #[test]
 fn nobody_has_to_read_what_is_told() {
     let fake = Fake::start(|_| None);
@@ -374,13 +374,13 @@ fn mistakes_in_the_command_line_are_json_too_if_that_is_asked_for() {
         assert_eq!((&told["error"], &told["exit"]), (&"usage".into(), &2.into()), "{told}");
         assert!(!told["message"].as_str().unwrap().starts_with("error"), "{told}");
     }
-    // What stands behind the dashes is the command's.
+    // Arguments after the dashes belong to the command.
     let (_, _, stderr) =
         ended(&mut paceline(data.path(), &["permit", "--nope", "--", "x", "--json"]));
     assert!(stderr.starts_with("error: "), "{stderr}");
 }
 
-/// A token is shown once, so that one which could not be shown must not stay behind.
+/// A token is shown once, so one that could not be shown must not stay valid.
 #[test]
 fn a_token_that_nobody_could_read_is_revoked() {
     let fake = Fake::start(|asked: &Asked| match asked.method.as_str() {

@@ -1,4 +1,4 @@
-//! Slots, lines and eligibility against what the page on the engine says of them.
+//! Tests slots, lines and eligibility against the engine's page in the documentation.
 
 use super::{Flip, Pools};
 use crate::{PoolSet, PoolSpec, PoolState, QueueBounds, Range};
@@ -163,8 +163,8 @@ fn a_pool_that_comes_back_works_again() {
     assert_eq!(pools.next_ready(), Some((rank(1, 1), id)));
 }
 
-/// Whatever happens, those told that they are eligible are the first `max` in line, or nobody
-/// while the pool is stopped.
+/// In every history, the waiters reported as eligible are the first `max` in line; while the pool
+/// is stopped, none are.
 #[test]
 fn the_eligible_are_the_front_of_the_line() {
     for seed in 0..300u64 {

@@ -1,4 +1,4 @@
-//! What makes a set of pools, and why one is refused.
+//! Tests which sets of pools are accepted, and why others are refused.
 
 use super::{POOLS_MAX, PoolError, PoolSet};
 use crate::{DEFAULT_NAME, PoolSpec, PoolState, Range};

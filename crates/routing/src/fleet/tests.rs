@@ -1,4 +1,4 @@
-//! Shares, maxima and gates, with servers that come and go.
+//! Shares, maxima and gates, with servers that are added and deleted.
 
 use super::{Choice, Fleet, Seat};
 use crate::{Address, Backend, Balance, Server};
@@ -160,7 +160,7 @@ fn a_server_that_moves_to_another_backend_takes_its_load_along() {
     assert_eq!(limits, BTreeMap::from([(other, 2), (APP, 2)]));
 }
 
-/// Of many backends only those that an edit changes are looked at again; all keep what they have.
+/// Of many backends, only those that an edit changes are processed; all keep their requests.
 #[test]
 fn an_edit_touches_only_the_backends_it_changes() {
     let address: Address = "127.0.0.1:80".parse().unwrap();
@@ -181,7 +181,7 @@ fn an_edit_touches_only_the_backends_it_changes() {
         [1, 2, 3].map(|id| fleet.take(BackendId(id), ServerId(id * 10), true).unwrap()).into();
     fleet.set_up(ServerId(30), false);
     limits(&mut fleet);
-    // One stays, one gets another maximum, one goes, and one comes.
+    // One stays, one gets another maximum, one is deleted, and one is added.
     fleet.configure(&[of(4, 2), of(3, 1), of(2, 5)]);
     assert_eq!(limits(&mut fleet), [(BackendId(2), 5), (BackendId(4), 1)]);
     let held = |fleet: &Fleet, id| fleet.server(ServerId(id)).map(|one| (one.up, one.held));
@@ -204,8 +204,8 @@ fn held(fleet: &Fleet, id: u32) -> u32 {
     fleet.server(ServerId(id)).map_or(0, |one| one.held)
 }
 
-/// P1: who runs at an address counts against whatever server has it, however often it is deleted and
-/// added, under another number and in a backend of another number that has the name.
+/// P1: a request that runs at an address counts against any server there, however often the server is deleted and
+/// added, with another id and in a backend with another id but the same name.
 #[test]
 fn a_server_that_comes_back_still_has_who_is_there_p1() {
     let mut fleet = fleet(Balance::RoundRobin, &[(1, Some(2)), (1, Some(2))]);
@@ -228,8 +228,8 @@ fn a_server_that_comes_back_still_has_who_is_there_p1() {
     assert!(fleet.ghosts.is_empty(), "nothing is remembered of those who are gone");
 }
 
-/// P1: whatever names are edited meanwhile. A server of another backend that was at the address all along has a
-/// maximum of its own.
+/// P1: the same, whatever names are edited in the meantime. A server of another backend that was at the address all
+/// the time has its own maximum.
 #[test]
 fn who_is_there_counts_whatever_backends_are_called_p1() {
     let of = |backend: u32, name: &str, id: u32| {
@@ -257,8 +257,8 @@ fn who_is_there_counts_whatever_backends_are_called_p1() {
     assert!(fleet.ghosts.is_empty());
 }
 
-/// P1: a request that was given a server which an edit moves counts at the address that it was given, against the
-/// server that comes there, and not at the new address, where it never connects.
+/// P1: if an edit moves a server, its requests count at the address that they were given, against the server that is
+/// added there. They do not count at the new address, to which they never connect.
 #[test]
 fn a_request_counts_at_the_address_it_was_given_p1() {
     let mut fleet = fleet(Balance::RoundRobin, &[(1, Some(2))]);

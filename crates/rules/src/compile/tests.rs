@@ -1,4 +1,4 @@
-//! Every wrong rule gets one clear error with its place, and limits are reached.
+//! Every invalid rule gets one clear error with its place, and limits are reached.
 
 use super::{LIST_BYTES_MAX, compile};
 use crate::tests::WORLD;

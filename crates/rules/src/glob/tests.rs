@@ -1,4 +1,4 @@
-//! Globs against the regular expressions that mean the same.
+//! Globs are compared with the equivalent regular expressions.
 
 use super::{Glob, Parsed};
 use crate::classes::Classes;
@@ -99,7 +99,7 @@ fn globs_mean_what_their_regular_expressions_mean() {
 
 #[test]
 fn many_stars_take_no_more_than_text_times_pattern() {
-    // A matcher that tries again at each star would take longer than the universe is old.
+    // A matcher that backtracks at each star would take longer than the age of the universe.
     let glob = compile(&"*a?".repeat(1_000));
     assert!(!glob.matches(&"ab".repeat(999)));
     assert!(glob.matches(&"ab".repeat(1_000)));

@@ -1,4 +1,4 @@
-//! What is said to be required is in every text that matches.
+//! The required texts are in every text that matches.
 
 use super::{fixed, required};
 use crate::fold::Fold;

@@ -1,4 +1,4 @@
-//! Programs against the `regex` crate, and their bounds.
+//! Programs are compared with the `regex` crate, and their bounds are tested.
 
 use crate::classes::Classes;
 use crate::error::Fault;
@@ -20,7 +20,7 @@ fn programs_mean_what_the_regex_crate_means() {
         let (pattern, nocase) = (random.small_regex(3), random.one_in(2));
         let regex = RegexBuilder::new(&pattern).case_insensitive(nocase).build().unwrap();
         let program = compile(&pattern, nocase).unwrap();
-        // No text contains what is put in front, so this means the same in more words.
+        // No text contains the added prefix, so this is an equivalent pattern with more words.
         let len_max = [60, 130, 300, 600][seed as usize % 4];
         let len = 1 + random.below(len_max);
         let Ok(wide) = compile(&format!("\\x01{{{len}}}|(?:{pattern})"), nocase) else { continue };
@@ -38,21 +38,21 @@ fn programs_mean_what_the_regex_crate_means() {
     assert!(matches > 20_000, "only {matches} texts matched, too few to show anything");
 }
 
-/// R3: what a character costs does not depend on those before.
+/// R3: the cost of a character does not depend on the characters before it.
 #[test]
 fn r3_time_is_linear() {
-    // A matcher that follows all paths one after another would never end.
+    // A backtracking matcher would never finish.
     let program = compile("^(a*)*(a|a)*(a+)+$", false).unwrap();
     assert!(!program.matches(&("a".repeat(200_000) + "b")));
     assert!(program.matches(&"a".repeat(200_000)));
-    // One that follows them one beside the other would take minutes.
+    // A matcher that follows the paths separately in parallel would take minutes.
     let text = "ab".repeat(limits::ATTRIBUTES_BYTES_MAX / 2);
     for pattern in ["[ab]{0,3000}[cd]", "[ab]*a[ab]{3000}[cd]", "(?:[ab]{1,20}){20}\\d$"] {
         assert!(!compile(pattern, false).unwrap().matches(&text), "{pattern}");
     }
 }
 
-/// R3: a pattern has a greatest size and a greatest cost for each character.
+/// R3: the size of a pattern, and its cost for each character, are bounded.
 #[test]
 fn r3_programs_are_bounded() {
     for pattern in [

@@ -1,4 +1,4 @@
-//! Random patterns, values and rules from a number, the same ones every time.
+//! Random patterns, values and rules from a seed, the same ones every time.
 
 use crate::classes::Classes;
 use crate::program::Program;
@@ -6,7 +6,7 @@ use crate::steps;
 use crate::{Action, Criterion, PatternMode, Rule, Then};
 use paceline_types::{Attributes, Name, Priority, UuidSource};
 
-/// Few characters, so that things match; among them all that case makes difficult.
+/// Few characters, so that matches are frequent; among them all that are difficult for case folding.
 const CHARS: [&str; 16] =
     ["a", "b", "A", "B", "k", "K", "\u{212a}", "s", "ſ", "é", "É", "1", "-", " ", "\n", "\r"];
 
@@ -33,7 +33,7 @@ impl Random {
         (0..self.below(len_max + 1)).map(|_| self.pick(&CHARS)).collect()
     }
 
-    /// A character that means itself in a glob and, escaped, in a regular expression.
+    /// A character that is literal in a glob and, escaped, in a regular expression.
     fn character(&mut self) -> String {
         self.pick(&CHARS).to_owned()
     }
@@ -63,11 +63,11 @@ impl Random {
         glob
     }
 
-    /// One that is not too large to be compiled.
+    /// A regular expression that is not too large to be compiled.
     pub(crate) fn small_regex(&mut self, depth: usize) -> String {
         loop {
             let pattern = self.regex(depth);
-            // The whole is larger without case, because letters are classes then.
+            // The pattern is larger without case, because letters are then classes.
             let fits = |nocase| {
                 let hir = steps::parse(&pattern, nocase).unwrap();
                 Program::compile(&hir, &mut Classes::default()).is_ok()

@@ -1,4 +1,4 @@
-//! The list as the design tells it: every rule in turn, patterns by the `regex` crate.
+//! The list as the design describes it: every rule in turn, patterns by the `regex` crate.
 
 use super::World;
 use crate::{Action, Criterion, Decision, PatternMode, Rule, Then, Verdict};
@@ -6,7 +6,7 @@ use paceline_expr::{Counter, Expr, Input, Kind};
 use paceline_types::{Attributes, Name, Priority};
 use regex::{Regex, RegexBuilder};
 
-/// The regular expression that means the same as a criterion.
+/// The regular expression equivalent to a criterion.
 pub(crate) fn regex_of(criterion: &Criterion) -> Regex {
     let pattern = match criterion.mode {
         PatternMode::Exact => format!("\\A{}\\z", regex::escape(&criterion.pattern)),
@@ -54,7 +54,7 @@ fn regex_of_glob(glob: &str) -> String {
     out + "\\z"
 }
 
-/// What deciding by hand needs of a rule.
+/// What the reference needs of a rule.
 pub(crate) struct Naive<'r> {
     rules: Vec<(&'r Rule, Vec<Regex>, Option<Expr>)>,
 }
@@ -70,7 +70,7 @@ impl<'r> Naive<'r> {
     }
 
     pub(crate) fn decide(&self, attributes: &Attributes, input: &World) -> Decision {
-        // As in the seed: one number, of which -128 is the rejection.
+        // As in the seed: one number, where -128 is the rejection.
         let (mut number, mut kept, mut rejected_by) = (0i32, 0i32, 0);
         let (mut matched, mut errors) = (vec![], vec![]);
         let mut stopped_at = self.rules.len();

@@ -1,4 +1,4 @@
-//! Reading a rule: first words and quoted texts, then the grammar.
+//! Parsing a rule: first words and quoted texts, then the grammar.
 
 use super::{NewRule, ParseRuleError, Problem, RESERVED, RULE_BYTES_MAX};
 use crate::rule::{Action, CRITERIA_MAX, Criterion, PatternMode, Rule, STEP_MAX, Then};
@@ -51,7 +51,7 @@ struct Reader<'t> {
 }
 
 impl<'t> Reader<'t> {
-    /// Stands before the first token.
+    /// Starts before the first token.
     fn begin(text: &'t str) -> Result<Self, ParseRuleError> {
         if text.len() > RULE_BYTES_MAX {
             return Err(ParseRuleError { column: 1, problem: Problem::TooLong });
@@ -115,7 +115,7 @@ impl<'t> Reader<'t> {
         Ok(Criterion { attribute, mode, nocase, pattern })
     }
 
-    /// An action; `what` may stand here.
+    /// An action; `what` describes what is expected here.
     fn action(&mut self, what: &'static str) -> Result<Action, ParseRuleError> {
         let Some(word) = self.word() else { return Err(self.expected(what)) };
         let action = match word {
@@ -174,7 +174,7 @@ impl<'t> Reader<'t> {
     }
 
     fn integer(&self) -> Option<i64> {
-        // Reading a number takes a plus sign too, which could be mistaken for a raise.
+        // Parsing a number would accept a plus sign, which could be mistaken for a raise.
         self.word().filter(|word| !word.starts_with('+'))?.parse().ok()
     }
 
@@ -276,7 +276,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// The character that stands behind a backslash.
+    /// The character after a backslash.
     fn escaped(&mut self) -> Result<char, ParseRuleError> {
         let wrong = ParseRuleError { column: self.column - 1, problem: Problem::Escape };
         let (c, len) = match self.rest.chars().next() {
@@ -287,7 +287,7 @@ impl<'t> Reader<'t> {
             Some('u') => {
                 let digits = self.rest.strip_prefix("u{").and_then(|rest| rest.split_once('}'));
                 let (digits, _) = digits.ok_or_else(|| wrong.clone())?;
-                // Reading a number takes a plus sign too, which is no digit.
+                // Parsing a number would accept a plus sign, which is not a digit.
                 let is_hex = digits.len() <= 6 && digits.chars().all(|c| c.is_ascii_hexdigit());
                 let number = u32::from_str_radix(digits, 16).ok().filter(|_| is_hex);
                 let c = number.and_then(char::from_u32).ok_or_else(|| wrong.clone())?;

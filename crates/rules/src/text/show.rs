@@ -1,4 +1,4 @@
-//! Showing a rule so that it reads back the same.
+//! Displays a rule so that it parses as the same rule.
 
 use super::RESERVED;
 use crate::rule::{Action, Criterion, PatternMode, Rule, Then};
@@ -62,7 +62,7 @@ impl fmt::Display for Action {
     }
 }
 
-/// Shows a text in the plainest way that reads back.
+/// Displays a text in the simplest form that parses back.
 fn show(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
     let harmless = |c: char| c.is_ascii_alphanumeric() || "_-.:/@*?%+,=".contains(c);
     if !text.is_empty() && text.chars().all(harmless) && !RESERVED.contains(&text) {
@@ -90,7 +90,7 @@ fn escape(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
     Ok(())
 }
 
-/// Characters that a line of text cannot hold as they are.
+/// Characters that a line of text cannot contain unescaped.
 fn breaks_line(c: char) -> bool {
     c.is_control() || matches!(c, '\u{2028}' | '\u{2029}')
 }

@@ -1,4 +1,4 @@
-//! The text form: what reads, what does not, and that what is shown reads back.
+//! The text form: valid and invalid texts, and displayed rules that parse back.
 
 use super::{Problem, RULE_BYTES_MAX, parse_action, parse_criteria, show_criteria};
 use crate::tests::random::Random;

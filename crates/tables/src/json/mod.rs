@@ -1,4 +1,4 @@
-//! JSON texts as values: the notation that OVSDB speaks on the wire and on disk.
+//! JSON texts as values: the notation of OVSDB on the wire and on disk.
 //!
 //! Owns the value type, its parser and its writer. Follows the number and string rules of OVSDB:
 //! a number that is a whole number in the 64-bit range is an integer however it is written, other
@@ -9,6 +9,7 @@ mod parse;
 mod write;
 
 pub use parse::{ParseError, Reader, parse};
+pub(crate) use write::write_array_up_to;
 pub use write::{write_integer, write_real, write_string, write_uuid};
 
 /// One JSON value.
@@ -57,7 +58,7 @@ impl Object {
         self.members.get(found).map(|(_, value)| value)
     }
 
-    /// Takes the value of member `name` out, leaving `null` in its place.
+    /// Takes the value of member `name`, leaving `null` in its place.
     pub fn take(&mut self, name: &str) -> Option<Json> {
         let found = self.members.binary_search_by(|(n, _)| (**n).cmp(name)).ok()?;
         self.members.get_mut(found).map(|(_, value)| std::mem::replace(value, Json::Null))
@@ -127,13 +128,13 @@ impl Json {
         String::from_utf8(out).unwrap_or_default()
     }
 
-    /// Bytes of memory this value holds, roughly; what budgets count.
+    /// Bytes of memory this value holds, roughly. Budgets count these.
     #[must_use]
     pub fn memory(&self) -> usize {
         self.memory_up_to(usize::MAX)
     }
 
-    /// The same, but what is nested is looked at only until there are more than `most`.
+    /// The same, but stops looking at nested values once there are more than `most` bytes.
     pub(crate) fn memory_up_to(&self, most: usize) -> usize {
         let mut bytes = size_of::<Self>();
         match self {

@@ -1,7 +1,7 @@
 //! The parser: one whole JSON text, from bytes to a value.
 //!
-//! Recursive descent with a bound on depth, so that the stack it uses is bounded too. Errors name
-//! the byte they stand at and what was expected there.
+//! Recursive descent with a bound on depth, so that the stack it uses is bounded too. Errors name the byte offset
+//! and what was expected there.
 
 use super::{Json, Object};
 use std::borrow::Cow;
@@ -24,7 +24,7 @@ impl fmt::Display for ParseError {
 
 impl std::error::Error for ParseError {}
 
-/// Parses `text`, which must be exactly one JSON value with white space around it, nested at most
+/// Parses `text`, which must be exactly one JSON value with optional white space around it, nested at most
 /// `depth_max` deep.
 pub fn parse(text: &[u8], depth_max: usize) -> Result<Json, ParseError> {
     let mut parser = Parser { text, at: 0, depth_left: depth_max };
@@ -33,7 +33,7 @@ pub fn parse(text: &[u8], depth_max: usize) -> Result<Json, ParseError> {
     Ok(value)
 }
 
-/// Reads a JSON text in pieces: the outer objects member by member, what is in them as values.
+/// Reads a JSON text in pieces: the outer objects member by member, their contents as values.
 pub struct Reader<'a> {
     parser: Parser<'a>,
 }
@@ -45,7 +45,7 @@ impl<'a> Reader<'a> {
         Self { parser: Parser { text, at: 0, depth_left: depth_max } }
     }
 
-    /// Whether an object comes next.
+    /// Whether the next value is an object.
     pub fn is_object(&mut self) -> bool {
         self.parser.skip_space();
         self.parser.peek() == Some(b'{')
@@ -82,12 +82,12 @@ impl<'a> Reader<'a> {
         self.parser.value()
     }
 
-    /// Passes over a value; what is in its strings and numbers is not looked at.
+    /// Skips a value; the contents of its strings and numbers are not checked.
     pub fn skip(&mut self) -> Result<(), ParseError> {
         self.parser.skip_value()
     }
 
-    /// Checks that nothing comes after.
+    /// Checks that nothing follows.
     pub fn end(mut self) -> Result<(), ParseError> {
         self.parser.end()
     }
@@ -105,7 +105,7 @@ impl<'a> Parser<'a> {
         if self.at == self.text.len() { Ok(()) } else { Err(self.error("trailing garbage")) }
     }
 
-    /// Passes over an opening bracket.
+    /// Skips an opening bracket.
     fn deeper(&mut self) -> Result<(), ParseError> {
         self.depth_left =
             self.depth_left.checked_sub(1).ok_or_else(|| self.error("nested too deeply"))?;
@@ -113,7 +113,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Passes over a comma or the closing bracket; answers whether it was a comma.
+    /// Skips a comma or the closing bracket; returns whether it was a comma.
     fn more(&mut self, close: u8, expected: &'static str) -> Result<bool, ParseError> {
         self.skip_space();
         let c = self.peek();
@@ -234,7 +234,7 @@ impl<'a> Parser<'a> {
                 }
             }
         }
-        // One that has grown step by step may have room for twice as many.
+        // A vector that has grown step by step may have room for twice as many.
         if elements.capacity() > elements.len() + 16 {
             elements.shrink_to_fit();
         }
@@ -402,8 +402,8 @@ impl<'a> Parser<'a> {
 /// The first double beyond the 64-bit integers.
 const I64_EDGE: f64 = 9_223_372_036_854_775_808.0;
 
-/// The integer that the number in `text` is, if it is one in the 64-bit range, however it is
-/// written: `10`, `1e1` and `100.0e-1` are the same.
+/// The integer that `text` denotes, if it is one in the 64-bit range, however it is written: `10`, `1e1` and
+/// `100.0e-1` are the same.
 fn whole_number(text: &str) -> Option<i64> {
     if let Ok(integer) = text.parse() {
         return Some(integer);
@@ -413,7 +413,7 @@ fn whole_number(text: &str) -> Option<i64> {
     let exponent: i64 = exponent.parse().ok()?;
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
     let mut value: i128 = 0;
-    // Zeros count only when another digit follows them, so any number of trailing ones is fine.
+    // Zeros count only when another digit follows them, so any number of trailing zeros is accepted.
     let mut zeros: u32 = 0;
     for digit in whole.bytes().chain(fraction.bytes()).map(|c| i128::from(c - b'0')) {
         if digit == 0 {

@@ -1,7 +1,7 @@
 //! The initial content of a monitor, written piece by piece from a snapshot.
 //!
-//! However many rows there are, the memory it takes is one piece: the caller asks for the next one
-//! when the last has left.
+//! However many rows there are, the memory it takes is one piece: the caller asks for the next piece when the last
+//! one has been sent.
 
 use super::turn::Turn;
 use super::update::Writer;
@@ -10,7 +10,7 @@ use crate::json::write_string;
 use crate::store::{Snapshot, row_uuid};
 use std::sync::Arc;
 
-/// A `<table-updates>` object in the course of being written.
+/// A `<table-updates>` object that is being written.
 #[derive(Debug)]
 pub struct Dump {
     monitor: Arc<Monitor>,
@@ -19,7 +19,7 @@ pub struct Dump {
     table: usize,
     /// Which slot of that table is next.
     slot: usize,
-    /// Whether that table's name is written already.
+    /// Whether the name of that table is already written.
     in_table: bool,
     any_table: bool,
     turn: Turn,
@@ -34,7 +34,7 @@ enum State {
 }
 
 impl Dump {
-    /// What `monitor` shows of `rows`.
+    /// The initial content of `monitor` in `rows`.
     #[must_use]
     pub fn new(monitor: Arc<Monitor>, rows: Snapshot) -> Self {
         Self {
@@ -49,8 +49,8 @@ impl Dump {
         }
     }
 
-    /// Appends at least `bytes_min` more bytes, or the rest, or what is found among as many rows as are
-    /// tested in a short time. Answers whether there is more.
+    /// Appends at least `bytes_min` more bytes, or the rest, or what it finds among as many rows as can be tested
+    /// in a short time. Returns whether there is more.
     ///
     /// One row that takes long is a piece of its own: see [`Dump::is_long`].
     pub fn write(&mut self, bytes_min: usize, out: &mut Vec<u8>) -> bool {
@@ -71,14 +71,14 @@ impl Dump {
         false
     }
 
-    /// Whether the next piece takes long, because one row has very large values. The caller makes it where it keeps
-    /// nobody waiting.
+    /// Whether the next piece takes long, because one row has very large values. The caller then runs it where no
+    /// other work waits for it.
     #[must_use]
     pub const fn is_long(&self) -> bool {
         self.turn.is_long()
     }
 
-    /// Writes rows of the current table until there is enough; answers whether it stopped for that.
+    /// Writes rows of the current table until the piece is full; returns whether it stopped for that reason.
     fn write_rows(&mut self, enough: usize, out: &mut Vec<u8>) -> bool {
         let monitor = self.monitor.clone();
         let monitored = &monitor.tables[self.table];

@@ -1,4 +1,4 @@
-//! The net effect of several transactions, for a client that hears of them together.
+//! The net effect of several transactions, for a client that receives them as one update.
 
 use super::{Monitor, MonitoredTable};
 use crate::changes::{Changes, RowChange};
@@ -8,8 +8,8 @@ use crate::value::Datum;
 use paceline_types::Uuid;
 use std::collections::BTreeMap;
 
-/// The net effect of `transactions`, oldest first: each row at most once, rows that came and went
-/// not at all.
+/// The net effect of `transactions`, oldest first. Each row appears at most once; rows that were inserted and
+/// deleted again do not appear.
 #[must_use]
 pub fn merge<'a>(transactions: impl IntoIterator<Item = &'a Changes>) -> Changes {
     let mut rows: BTreeMap<(TableId, Uuid), RowChange> = BTreeMap::new();
@@ -22,9 +22,8 @@ pub fn merge<'a>(transactions: impl IntoIterator<Item = &'a Changes>) -> Changes
     Changes { rows: rows.into_values().filter(real).collect() }
 }
 
-/// The net effect of transactions on what one monitor shows, taken in one after the other while its client
-/// does not read. Keeps the first and the last value of each column that the monitor looks at, and nothing
-/// in between.
+/// The net effect of transactions on what one monitor shows, accumulated while its client does not read. Keeps the
+/// first and the last value of each column that the monitor looks at, and no values in between.
 #[derive(Clone, Debug, Default)]
 pub struct Net {
     rows: BTreeMap<(TableId, Uuid), RowChange>,
@@ -32,7 +31,7 @@ pub struct Net {
 }
 
 impl Net {
-    /// Takes in a transaction, as far as its monitor looks at it.
+    /// Adds a transaction, as far as the monitor looks at it.
     pub fn add(&mut self, seen: &Seen) {
         for change in &seen.0 {
             let mut merged = change.clone();
@@ -60,13 +59,13 @@ impl Net {
     }
 }
 
-/// What one monitor looks at of a transaction, for all clients that watch the same: the changes of tables that it
-/// watches, without the values of columns that it does not look at.
+/// What one monitor looks at in a transaction, shared by all clients with the same monitor: the changes of the
+/// tables that it watches, without the values of columns that it does not look at.
 #[derive(Clone, Debug, Default)]
 pub struct Seen(Vec<RowChange>);
 
 impl Seen {
-    /// What `monitor` looks at of `changes`, if that takes no more than `steps`: one for each column of a row. Takes
+    /// What `monitor` looks at in `changes`, if that takes at most `steps`: one for each column of a row. Subtracts
     /// them from `steps`.
     #[must_use]
     pub fn within(steps: &mut usize, monitor: &Monitor, changes: &Changes) -> Option<Self> {
@@ -106,7 +105,7 @@ impl Seen {
 }
 
 impl MonitoredTable {
-    /// Whether a column is shown or tested, or names the row.
+    /// Whether a column is shown or tested, or is the row's UUID.
     fn looks_at(&self, column: ColumnId) -> bool {
         column == ColumnId::UUID
             || self.condition.tests(column)

@@ -1,10 +1,10 @@
-//! Monitors: what a client wants to hear about, and the updates that tell it.
+//! Monitors: what a client watches, and the updates that it receives.
 //!
-//! A [`Monitor`] is the parsed request. [`Monitor::update`] turns the changes of a transaction into
-//! the update that the client gets, [`Dump`] writes the initial content piece by piece from a
-//! snapshot, [`merge`] turns several transactions into their net effect for a client that comes
-//! back, [`Telling`] makes a long update in pieces, [`Moving`] one of changed conditions. Three formats: RFC 7047's `update`, and `update2`/`update3` with differences and
-//! conditions.
+//! A [`Monitor`] is the parsed request. [`Monitor::update`] turns the changes of a transaction into the update for
+//! the client. [`Dump`] writes the initial content piece by piece from a snapshot. [`merge`] turns several
+//! transactions into their net effect for a client that reconnects. [`Telling`] makes a long update in pieces, and
+//! [`Moving`] an update for changed conditions. There are three formats: RFC 7047's `update`, and
+//! `update2`/`update3` with differences and conditions.
 
 mod dump;
 mod history;
@@ -23,7 +23,7 @@ pub use telling::{Telling, steps_bytes, steps_of};
 use crate::condition::Condition;
 use crate::schema::{ColumnId, TableId};
 
-/// Which format of updates a monitor wants.
+/// The format of a monitor's updates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Version {
     /// `monitor` and `update`: old and new rows.
@@ -34,18 +34,18 @@ pub enum Version {
     V3,
 }
 
-/// Which kinds of change to tell.
+/// Which kinds of change to report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Select(u8);
 
 impl Select {
-    /// Rows that are there when the monitor begins.
+    /// Rows that exist when the monitor begins.
     pub const INITIAL: Self = Self(1);
-    /// Rows that come.
+    /// Inserted rows.
     pub const INSERT: Self = Self(2);
-    /// Rows that go.
+    /// Deleted rows.
     pub const DELETE: Self = Self(4);
-    /// Rows that change.
+    /// Modified rows.
     pub const MODIFY: Self = Self(8);
     /// All of these.
     pub const ALL: Self = Self(15);
@@ -56,27 +56,27 @@ impl Select {
         self.0 & kind.0 != 0
     }
 
-    /// These and those of `other`.
+    /// These and the kinds in `other`.
     #[must_use]
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 }
 
-/// What a client wants to hear about one table.
+/// What a client watches in one table.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct MonitoredTable {
     /// The table.
     pub table: TableId,
-    /// Every kind of change that some column wants.
+    /// Every kind of change that some column selects.
     pub select: Select,
-    /// The columns, each with the kinds of change it is told for.
+    /// The columns, each with the kinds of change it is reported for.
     pub columns: Vec<(ColumnId, Select)>,
-    /// Rows are told while any clause holds.
+    /// A row is shown while any clause holds.
     pub condition: Condition,
 }
 
-/// What a client wants to hear about a database.
+/// What a client watches in a database.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Monitor {
     /// The format.
@@ -91,14 +91,14 @@ impl Monitor {
         self.tables.iter().map(|monitored| monitored.table)
     }
 
-    /// What the client wants to hear about `table`.
+    /// What the client watches in `table`.
     #[must_use]
     pub fn table(&self, table: TableId) -> Option<&MonitoredTable> {
         let at = self.tables.binary_search_by(|monitored| monitored.table.cmp(&table)).ok()?;
         self.tables.get(at)
     }
 
-    /// The steps it takes at most to test whether a changed row is shown.
+    /// The most steps of testing whether a changed row is shown.
     #[must_use]
     pub fn weight(&self) -> usize {
         self.tables.iter().map(|monitored| monitored.condition.weight()).max().unwrap_or(1)

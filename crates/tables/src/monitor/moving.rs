@@ -1,7 +1,8 @@
-//! What a client is told when the conditions of its monitor change, written piece by piece from a snapshot.
+//! The update for a client whose monitor gets new conditions, written piece by piece from a snapshot.
 //!
-//! However many rows and clauses there are, the memory it takes is one piece, and the caller has its turn after a
-//! bounded number of steps. Nothing is written before the first row is found that comes into view or goes out of it.
+//! However many rows and clauses there are, the memory it takes is one piece, and the caller regains control after
+//! a bounded number of steps. Nothing is written before the first row is found that the new conditions add or
+//! remove.
 
 use super::turn::Turn;
 use super::update::Writer;
@@ -10,7 +11,7 @@ use crate::json::write_string;
 use crate::store::{Snapshot, row_uuid};
 use std::sync::Arc;
 
-/// A `<table-updates>` object in the course of being written.
+/// A `<table-updates>` object that is being written.
 #[derive(Debug)]
 pub struct Moving {
     from: Arc<Monitor>,
@@ -20,22 +21,22 @@ pub struct Moving {
     table: usize,
     /// Which slot of that table is next.
     slot: usize,
-    /// Whether that table's name is written already.
+    /// Whether the name of that table is already written.
     in_table: bool,
     any: bool,
     turn: Turn,
 }
 
 impl Moving {
-    /// What changes among `rows` for a client whose conditions were those of `from` and become those of `to`.
+    /// The changes among `rows` for a client whose conditions change from those of `from` to those of `to`.
     #[must_use]
     pub fn new(from: Arc<Monitor>, to: Arc<Monitor>, rows: Snapshot) -> Self {
         let turn = Turn::default();
         Self { from, to, rows, table: 0, slot: 0, in_table: false, any: false, turn }
     }
 
-    /// Appends at least `bytes_min` more bytes, or the rest, or what is found among as many rows as are
-    /// tested in a short time. Answers whether there is more.
+    /// Appends at least `bytes_min` more bytes, or the rest, or what it finds among as many rows as can be tested
+    /// in a short time. Returns whether there is more.
     ///
     /// One row that takes long is a piece of its own: see [`Moving::is_long`].
     pub fn write(&mut self, bytes_min: usize, out: &mut Vec<u8>) -> bool {
@@ -52,20 +53,20 @@ impl Moving {
         false
     }
 
-    /// Whether a row was found, and so something written.
+    /// Whether a row was found, so that something was written.
     #[must_use]
     pub fn has_begun(&self) -> bool {
         self.any
     }
 
-    /// Whether the next piece takes long, because one row has very large values. The caller makes it where it keeps
-    /// nobody waiting.
+    /// Whether the next piece takes long, because one row has very large values. The caller then runs it where no
+    /// other work waits for it.
     #[must_use]
     pub const fn is_long(&self) -> bool {
         self.turn.is_long()
     }
 
-    /// Writes rows of the current table until there is enough; answers whether it stopped for that.
+    /// Writes rows of the current table until the piece is full; returns whether it stopped for that reason.
     fn write_rows(&mut self, enough: usize, out: &mut Vec<u8>) -> bool {
         let monitors = (self.from.clone(), self.to.clone());
         let (from, to) = (&monitors.0.tables[self.table], &monitors.1.tables[self.table]);

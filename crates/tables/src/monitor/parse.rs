@@ -7,19 +7,19 @@ use crate::json::{Json, Object};
 use crate::members::{Kinds, Members};
 use crate::schema::{ColumnId, Schema, TableSchema};
 
-/// The `<monitor-requests>` object of a request, not parsed yet.
+/// The `<monitor-requests>` object of a request, not yet parsed.
 #[derive(Clone, Copy)]
 pub struct Requests<'a>(&'a Object);
 
 impl<'a> Requests<'a> {
-    /// Takes `json` for monitor requests.
+    /// Checks that `json` is an object of monitor requests.
     pub fn new(json: &'a Json) -> Result<Self, Error> {
         json.as_object()
             .map(Self)
             .ok_or_else(|| Error::syntax(json, "monitor-requests must be object"))
     }
 
-    /// The monitor that these requests ask for.
+    /// The monitor of these requests.
     pub fn parse(self, schema: &Schema, version: Version) -> Result<Monitor, Error> {
         let mut tables = Vec::with_capacity(self.0.len());
         for (name, requests) in self.0.iter() {
@@ -52,7 +52,7 @@ impl<'a> Requests<'a> {
 }
 
 impl MonitoredTable {
-    /// Adds one monitor request. Answers the clauses of its condition, if it has one.
+    /// Adds one monitor request. Returns the clauses of its condition, if it has one.
     fn add(
         &mut self,
         request: &Json,
@@ -133,8 +133,8 @@ fn parse_select(json: &Json, schema: &TableSchema) -> Result<Select, Error> {
 }
 
 impl Monitor {
-    /// This monitor with the conditions that `json`, a `<monitor-cond-update-requests>` object,
-    /// asks for. Tables it does not name keep theirs.
+    /// This monitor with the conditions in `json`, a `<monitor-cond-update-requests>` object. Tables that it does
+    /// not name keep their conditions.
     pub fn with_conditions(&self, json: &Json, schema: &Schema) -> Result<Self, Error> {
         let Some(object) = json.as_object() else {
             return Err(Error::new(tag::SYNTAX, "monitor-cond-change-requests must be object"));

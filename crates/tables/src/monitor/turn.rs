@@ -1,32 +1,33 @@
-//! How much is done of a text that is written in pieces before the caller has its turn.
+//! How much of a text that is written in pieces is done before the caller regains control.
 //!
 //! Steps count the clauses and the elements of values that a row is tested on, so that a piece takes a few
-//! milliseconds, whatever the rows hold. One row cannot be divided. If it takes longer than a piece by itself, the piece
-//! before it ends in front of it, and the caller is told, so that it can make the next piece where nobody waits for it.
+//! milliseconds whatever the rows contain. One row cannot be divided. If one row takes longer than a piece, the
+//! current piece ends before it, and `Turn::is_long` returns true, so that the caller can run the next piece
+//! where no other work waits for it.
 
 use super::MonitoredTable;
 use crate::value::Datum;
 
-/// The most that is tested in one piece.
+/// The most steps of testing in one piece.
 const STEPS_MAX: usize = 100_000;
 
-/// The values of one row that are written in one piece with others.
+/// The most bytes of one row that is written in one piece with others.
 const ROW_BYTES_MAX: usize = 1 << 20;
 
-/// The turn of one caller.
+/// The state of one piece.
 #[derive(Debug, Default)]
 pub(super) struct Turn {
-    /// What testing rows has taken in this piece.
+    /// The steps of testing rows in this piece.
     steps: usize,
     next: Next,
 }
 
-/// What the next row takes.
+/// What is known of the next row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Next {
     #[default]
     Short,
-    /// Longer than a piece. The caller knows when it asks for the next piece.
+    /// Longer than a piece. The caller can see it before it asks for the next piece.
     Long,
     /// The caller has asked for it.
     LongNow,
@@ -47,7 +48,7 @@ impl Turn {
         matches!(self.next, Next::Long)
     }
 
-    /// Whether a row may be tested in this piece that takes so many steps.
+    /// Whether a row that takes `steps` may be tested in this piece.
     pub(super) fn may_test(&mut self, steps: usize) -> bool {
         let after = self.steps.saturating_add(steps);
         if after <= STEPS_MAX || (self.steps == 0 && self.next == Next::LongNow) {
@@ -60,7 +61,8 @@ impl Turn {
         false
     }
 
-    /// Whether a row may be written in this piece that shows these values. One large row is: others wait for the next piece.
+    /// Whether a row that shows these values may be written in this piece. One large row may; other rows wait for
+    /// the next piece.
     pub(super) fn may_write<'a>(&mut self, values: impl Iterator<Item = &'a Datum>) -> bool {
         if Datum::all_within(values, ROW_BYTES_MAX).is_some() {
             return true;

@@ -9,8 +9,8 @@ use crate::value::{Datum, diff};
 use paceline_types::Uuid;
 
 impl Monitor {
-    /// Appends the `<table-updates>` object for `changes`. Answers false, and appends nothing, if
-    /// the client is to hear nothing.
+    /// Appends the `<table-updates>` object for `changes`. Returns false, and appends nothing, if the client
+    /// receives no update.
     pub fn update(&self, changes: &Changes, schema: &Schema, out: &mut Vec<u8>) -> bool {
         let mut writer = Writer::new(out);
         let mut place = Place::default();
@@ -18,7 +18,7 @@ impl Monitor {
         writer.finish()
     }
 
-    /// Goes on with the changes from `place` on, for about so many steps. Answers whether there is more.
+    /// Continues with the changes from `place` on, for about this many steps. Returns whether there is more.
     pub(super) fn write_changes(
         &self,
         changes: &Changes,
@@ -37,7 +37,7 @@ impl Monitor {
                 }
                 _ => 0,
             };
-            // What takes more steps than a piece has is a piece of its own.
+            // A change that takes more steps than a piece allows is a piece of its own.
             if (steps < taken && steps < most) || writer.out.len() > enough {
                 return true;
             }
@@ -66,33 +66,33 @@ impl Monitor {
     }
 }
 
-/// What is written of an update before the caller has its turn.
+/// The most bytes of an update that are written before the caller regains control.
 const PIECE_BYTES_MAX: usize = 1 << 20;
 
-/// Which change is next in an update that is written in pieces.
+/// The next change in an update that is written in pieces.
 #[derive(Debug, Default)]
 pub(super) struct Place {
     next: usize,
-    /// The table of the change before it.
+    /// The table of the previous change.
     table: Option<TableId>,
 }
 
 impl Place {
-    /// The change that is next.
+    /// The next change.
     pub(super) fn next<'a>(&self, changes: &'a Changes) -> Option<&'a RowChange> {
         changes.rows.get(self.next)
     }
 }
 
 impl MonitoredTable {
-    /// The steps that it takes to tell of one row that changes, apart from what depends on the size of its values.
+    /// The steps of reporting one changed row, without what depends on the size of its values.
     pub(super) fn row_steps(&self, version: Version) -> usize {
-        // The row is tested as it was and as it is.
+        // The row is tested before and after the change.
         let tests = if version == Version::V1 { 0 } else { 2 * self.condition.weight() };
         1 + tests + self.columns.len()
     }
 
-    /// The steps it takes at most to tell of this change.
+    /// The most steps of reporting this change.
     pub(super) fn change_steps(&self, version: Version, change: &RowChange) -> usize {
         let rows = || change.old.iter().chain(&change.new);
         let tests =
@@ -101,7 +101,7 @@ impl MonitoredTable {
         let written = self.columns.iter().map(|(column, _)| {
             let values = rows().map(|row| &row[column.index()]);
             match (&change.old, &change.new) {
-                // The first format tells of all columns of a row that has changed.
+                // The first format reports all columns of a changed row.
                 (Some(old), Some(new)) if version != Version::V1 => {
                     let (old, new) = (&old[column.index()], &new[column.index()]);
                     if old.shares_memory_with(new) { 0 } else { old.steps() + new.steps() }
@@ -181,7 +181,7 @@ impl MonitoredTable {
         writer.out.extend_from_slice(b"}}");
     }
 
-    /// A row that comes into view.
+    /// Writes a row that becomes visible.
     pub(super) fn write_row(
         &self,
         version: Version,
@@ -243,7 +243,7 @@ pub(super) struct Writer<'a> {
     frame: Frame,
 }
 
-/// Where the parts of a text begin that is not finished.
+/// Where the parts of an unfinished text begin.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Frame {
     start: usize,
@@ -259,13 +259,13 @@ impl<'a> Writer<'a> {
         Self { out, frame }
     }
 
-    /// A writer for one row in the middle of a text that somebody else frames.
+    /// A writer for one row in the middle of a text that the caller frames.
     pub(super) fn continuing(out: &'a mut Vec<u8>) -> Self {
         let frame = Frame { start: out.len(), ..Frame::default() };
         Self { out, frame }
     }
 
-    /// A writer that goes on with a text where [`Writer::pause`] left it.
+    /// A writer that continues a text where [`Writer::pause`] left it.
     pub(super) fn resumed(out: &'a mut Vec<u8>, frame: Frame) -> Self {
         Self { out, frame }
     }

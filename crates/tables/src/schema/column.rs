@@ -1,4 +1,4 @@
-//! One column of a table: its type, and whether it can be changed and is kept.
+//! One column of a table: its type, whether it can be changed, and whether it is kept.
 
 use crate::error::Error;
 use crate::json::Json;
@@ -11,16 +11,15 @@ use crate::value::Datum;
 pub struct Column {
     /// The name.
     pub name: Box<str>,
-    /// What it holds.
+    /// Its type.
     pub ty: Type,
     /// Whether it can change after the row was inserted.
     pub mutable: bool,
     /// Whether it is not ephemeral.
     pub persistent: bool,
-    /// Whether it is written to the journal: if it is persistent, or if replaying would fail without
-    /// it.
+    /// Whether it is written to the journal: it is persistent, or replaying would fail without it.
     pub journaled: bool,
-    /// The value when nothing was said.
+    /// The value when none is given.
     pub default: Datum,
 }
 
@@ -41,7 +40,7 @@ impl Column {
         let ty = members.required("type", Kinds::STRING | Kinds::OBJECT);
         members.finish()?;
         let ty = Type::parse(ty.unwrap_or(json))?;
-        // A weak reference must be able to go away with its row.
+        // A weak reference must be removable together with its row.
         let weak = |base: &crate::schema::BaseType| base.reference().is_some_and(|r| !r.strong);
         let mutable = mutable || weak(&ty.key) || ty.value.as_ref().is_some_and(weak);
         Ok(Self::new(name, ty, mutable, !ephemeral))

@@ -48,7 +48,7 @@ impl Schema {
             check_name(json, name)?;
             schema.tables.push(TableSchema::parse(table, name)?);
         }
-        // Schemas from before garbage collection name no root; then every table is one.
+        // Schemas from before garbage collection name no root table; then every table is one.
         if !schema.tables.iter().any(|table| table.is_root) {
             schema.tables.iter_mut().for_each(|table| table.is_root = true);
         }
@@ -56,10 +56,10 @@ impl Schema {
         Ok(schema)
     }
 
-    /// Fills in which table each reference means. Replaying the journal would fail without columns
-    /// that must hold a reference, and those with strong references to rows that live by being
-    /// referred to, so they are journaled even if they are called ephemeral. The latter are not even
-    /// called so any more, as in `ovsdb-server`.
+    /// Resolves the table of each reference. Replaying the journal would fail without two kinds of column: those
+    /// that must hold a reference, and those with strong references to rows that exist only while they are referred
+    /// to. These are journaled even if they are declared ephemeral. The latter are also marked as persistent, as in
+    /// `ovsdb-server`.
     fn resolve_references(&mut self) -> Result<(), Error> {
         let targets: Vec<(Box<str>, bool)> =
             self.tables.iter().map(|table| (table.name.clone(), table.is_root)).collect();
@@ -84,7 +84,7 @@ impl Schema {
         Some(TableId(at as u16))
     }
 
-    /// The table at place `id`, which must be of this schema.
+    /// The table with this id, which must belong to this schema.
     #[must_use]
     pub fn table(&self, id: TableId) -> &TableSchema {
         &self.tables[id.index()]
@@ -112,7 +112,7 @@ impl Schema {
     }
 }
 
-/// Resolves one reference; answers whether it is a strong one to a table without a root of its own.
+/// Resolves one reference. Returns whether it is a strong reference to a table outside the root set.
 fn resolve(
     base: &mut BaseType,
     side: &str,

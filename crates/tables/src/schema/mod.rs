@@ -1,4 +1,4 @@
-//! Schemas: what tables there are, what columns they have, and what the columns may hold.
+//! Schemas: the tables, their columns, and the types of the columns.
 //!
 //! Owns the parsed and checked schema and its JSON notation. A [`Schema`] that exists is valid:
 //! references point to tables that exist, indexes name persistent columns, names are ids.
@@ -13,19 +13,19 @@ pub use database::Schema;
 pub use table::TableSchema;
 pub use types::{AtomType, BaseType, Bounds, Reference, Type};
 
-/// A table, by its place in the schema's tables sorted by name.
+/// A table, by its index in the schema's tables sorted by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TableId(pub u16);
 
 impl TableId {
-    /// The place as an index.
+    /// The id as an index.
     #[must_use]
     pub fn index(self) -> usize {
         usize::from(self.0)
     }
 }
 
-/// A column, by its place in a row: `_uuid`, `_version`, then the others by name.
+/// A column, by its index in a row: `_uuid`, `_version`, then the others by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ColumnId(pub u16);
 
@@ -37,7 +37,7 @@ impl ColumnId {
     /// How many columns every row has before those of the schema.
     pub const FIRST: usize = 2;
 
-    /// The place as an index.
+    /// The id as an index.
     #[must_use]
     pub fn index(self) -> usize {
         usize::from(self.0)

@@ -13,9 +13,9 @@ pub struct TableSchema {
     pub name: Box<str>,
     /// `_uuid`, `_version`, then the others sorted by name.
     pub columns: Vec<Column>,
-    /// Most rows.
+    /// The most rows.
     pub max_rows: u32,
-    /// Whether rows live on without a reference to them.
+    /// Whether rows are kept without a reference to them.
     pub is_root: bool,
     /// Sets of columns whose values together are unique in the table.
     pub indexes: Vec<Vec<ColumnId>>,
@@ -94,7 +94,7 @@ impl TableSchema {
         }
     }
 
-    /// The column at place `id`, which must be of this table.
+    /// The column with this id, which must belong to this table.
     #[must_use]
     pub fn column(&self, id: ColumnId) -> &Column {
         &self.columns[id.index()]

@@ -1,4 +1,4 @@
-//! Types of columns: an atomic type with constraints, and how many of it a column holds.
+//! Types of columns: an atomic type with constraints, and the number of elements.
 
 use crate::error::{Error, tag};
 use crate::json::Json;
@@ -9,7 +9,7 @@ use crate::value::{Atom, Datum};
 /// The number that stands for "unlimited".
 pub const UNLIMITED: u32 = u32::MAX;
 
-/// What kind of scalar.
+/// The kind of a scalar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AtomType {
     /// 64-bit integer
@@ -59,7 +59,7 @@ pub enum Bounds {
     Real(f64, f64),
     /// Least and greatest number of characters.
     Length(u32, u32),
-    /// A row that must exist.
+    /// A reference to a row.
     Reference(Reference),
 }
 
@@ -70,8 +70,7 @@ pub struct Reference {
     pub name: Box<str>,
     /// The table, once the whole schema is known.
     pub table: TableId,
-    /// Whether the row cannot be deleted while referred to; otherwise the reference goes away
-    /// with the row.
+    /// Whether the row cannot be deleted while it is referred to. Otherwise the reference is removed with the row.
     pub strong: bool,
 }
 
@@ -246,11 +245,11 @@ fn parse_reference(json: &Json, members: &mut Members<'_>) -> Result<Bounds, Err
 pub struct Type {
     /// Type of the scalar, of the set's elements or of the map's keys.
     pub key: BaseType,
-    /// Type of the map's values; none if it is not a map.
+    /// Type of the map's values; `None` if it is not a map.
     pub value: Option<BaseType>,
-    /// Fewest elements: 0 or 1.
+    /// The fewest elements: 0 or 1.
     pub min: u32,
-    /// Most elements.
+    /// The most elements.
     pub max: u32,
 }
 
@@ -261,13 +260,13 @@ impl Type {
         Self { key: BaseType::plain(atom), value: None, min: 1, max: 1 }
     }
 
-    /// Whether exactly one atom.
+    /// Whether it holds exactly one atom.
     #[must_use]
     pub fn is_scalar(&self) -> bool {
         self.value.is_none() && self.min == 1 && self.max == 1
     }
 
-    /// Whether integers or reals, not a map.
+    /// Whether it holds integers or reals and is not a map.
     #[must_use]
     pub fn is_numeric(&self) -> bool {
         self.value.is_none() && matches!(self.key.atom, AtomType::Integer | AtomType::Real)

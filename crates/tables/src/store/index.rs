@@ -1,8 +1,8 @@
 //! A unique index of one table: which slot has which values in the index's columns.
 //!
-//! Holds slot numbers only; the values are in the rows. In the middle of a transaction many rows may have the
-//! same values. The first of them is in the hash table, the others are doubles in an ordered set beside it, so
-//! that no row is added or taken out by walking along those that are equal to it.
+//! Holds slot numbers only; the values are in the rows. In the middle of a transaction many rows may have the same
+//! values. The first of them is in the hash table. The others are doubles in an ordered set beside it, so that
+//! adding or removing a row never walks along all rows with equal values.
 
 use super::slots::Slots;
 use crate::schema::ColumnId;
@@ -15,7 +15,7 @@ use std::hash::{BuildHasher, Hash, Hasher};
 
 #[derive(Debug, Default)]
 pub(super) struct Index {
-    /// One slot for each combination of values, with their hash: the values may be long, and must not be read again
+    /// One slot for each combination of values, with their hash. The values may be long and must not be read again
     /// when the table grows.
     firsts: HashTable<First>,
     /// The other slots, by the hash of their values.
@@ -47,7 +47,7 @@ impl Index {
         let is_same = move |slot: &u32| keys.has(*slot, values);
         let same_first = |first: &First| first.hash == hash && is_same(&first.slot);
         let first = self.firsts.find(spread(hash), same_first).map(|first| first.slot);
-        // Without a first there is no double.
+        // Without a first slot there is no double.
         let doubles = first.map(|_| self.doubles.range((hash, 0)..=(hash, u32::MAX)));
         let doubles = doubles.into_iter().flatten().map(|(_, slot)| *slot).filter(is_same);
         first.into_iter().chain(doubles)
@@ -66,7 +66,7 @@ impl Index {
         }
     }
 
-    /// Takes `slot` out, whose row is or was `row`.
+    /// Removes `slot`, whose row is or was `row`.
     pub(super) fn remove(&mut self, keys: Keys<'_>, slot: u32, row: &[Datum]) {
         let hash = keys.hash(row);
         let Ok(mut first) = self.firsts.find_entry(spread(hash), |first| first.slot == slot) else {
@@ -111,7 +111,7 @@ fn hash_values<'a>(hasher: &FixedState, values: impl Iterator<Item = &'a Datum>)
     state.finish() as u32
 }
 
-/// A hash for the table, which wants all bits of it.
+/// Spreads a hash over 64 bits, because the table uses all of them.
 const fn spread(hash: u32) -> u64 {
     (hash as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
@@ -123,7 +123,7 @@ mod tests {
     use crate::value::Atom;
     use std::collections::BTreeMap;
 
-    /// D4: rows with the same values are kept in order beside the first, and come and go in any order.
+    /// D4: rows with the same values are kept in order beside the first, and can be added and removed in any order.
     #[test]
     fn rows_with_the_same_values_are_doubles_of_the_first_d4() {
         const SLOTS: u32 = 64;

@@ -1,4 +1,4 @@
-//! Which columns refer to rows, and what a change of such a column moves.
+//! Which columns refer to rows, and which references a change of such a column adds and removes.
 
 use crate::schema::{ColumnId, TableId, TableSchema};
 use crate::value::{Atom, Datum, trim_common};
@@ -87,10 +87,10 @@ impl Link {
         WeakReference { to_table: self.table, to, from_table: table, from: uuid, column, side }
     }
 
-    /// The references that went and those that came, between two values of the column.
+    /// The references that were removed and added between two values of the column.
     pub(crate) fn moved(&self, old: &Datum, new: &Datum) -> (Vec<Uuid>, Vec<Uuid>) {
         if self.side == Side::Value || !old.pairs().is_empty() || !new.pairs().is_empty() {
-            // Values of a map are not sorted by what they refer to, so all of them move.
+            // Values of a map are not sorted by the rows they refer to, so all of them count as removed and added.
             let references = |datum| reference_atoms(datum, self.side).collect();
             return (references(old), references(new));
         }
@@ -129,7 +129,7 @@ pub(crate) struct WeakReference {
 }
 
 impl WeakReference {
-    /// The column of the row that holds it, and the side of it.
+    /// The row and column that hold it, and the side of the column.
     pub(crate) const fn holder(&self) -> (TableId, Uuid, ColumnId, Side) {
         (self.from_table, self.from, self.column, self.side)
     }

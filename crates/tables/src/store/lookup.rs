@@ -1,4 +1,4 @@
-//! A hash map that can be looked into but not walked, so that no behaviour depends on its order.
+//! A hash map without iteration, so that no behaviour depends on its order.
 
 use foldhash::quality::FixedState;
 use hashbrown::HashMap;
@@ -21,7 +21,7 @@ impl<K: Hash + Eq, V> Lookup<K, V> {
         self.map.get(key)
     }
 
-    /// The value under a key that is borrowed.
+    /// The value under a borrowed key.
     pub(crate) fn get_by<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<&V>
     where
         K: std::borrow::Borrow<Q>,

@@ -1,9 +1,9 @@
 //! The rows of a database, and everything derived from them.
 //!
-//! Owns the head: rows by slot, the UUID and unique indexes, the counts of strong references and
-//! the list of weak ones. Every change goes through [`Store::put`], which keeps all of these in
-//! step, so that undoing a change is putting the old row back. Rows are shared: a [`Snapshot`]
-//! costs one pointer per 16,384 rows and later changes copy only what they touch.
+//! Owns the head: rows by slot, the UUID and unique indexes, the counts of strong references and the list of weak
+//! ones. Every change uses [`Store::put`], which keeps all of these consistent, so that a change is undone by
+//! putting the old row back. Rows are shared: a [`Snapshot`] costs one pointer per 16,384 rows, and later changes
+//! copy only what they touch.
 
 mod index;
 mod links;
@@ -55,7 +55,7 @@ pub struct Store {
     strong: Lookup<(TableId, Uuid), u32>,
     /// Every weak reference, by the row it points to.
     weak: BTreeSet<WeakReference>,
-    /// Rows whose last strong reference went away since [`Store::take_unreferenced`].
+    /// Rows whose last strong reference was removed since [`Store::take_unreferenced`].
     unreferenced: Vec<(TableId, Uuid)>,
     sharing: Sharing,
     has_weak_columns: bool,
@@ -103,7 +103,7 @@ impl Store {
         self.tables[table.index()].len()
     }
 
-    /// How many places for rows a table has, which are looked at to find them all.
+    /// How many slots a table has. All of them are looked at to find every row.
     pub(crate) fn slots(&self, table: TableId) -> usize {
         self.tables[table.index()].slots()
     }
@@ -154,24 +154,22 @@ impl Store {
         &self.links[table.index()]
     }
 
-    /// Whether [`Store::take_unreferenced`] has something to give.
+    /// Whether [`Store::take_unreferenced`] has something to return.
     pub(crate) fn has_unreferenced(&self) -> bool {
         !self.unreferenced.is_empty()
     }
 
-    /// The rows whose last strong reference went away since this was last asked.
+    /// The rows whose last strong reference was removed since the last call.
     pub(crate) fn take_unreferenced(&mut self) -> Vec<(TableId, Uuid)> {
         std::mem::take(&mut self.unreferenced)
     }
 
-    /// Puts `new` in the place of the row with this UUID, or takes that row away. Answers the row
-    /// that was there.
+    /// Replaces the row with this UUID by `new`, or removes it. Returns the previous row.
     pub fn put(&mut self, table: TableId, uuid: Uuid, new: Option<Row>) -> Option<Row> {
         self.put_released(table, uuid, new, |_| false)
     }
 
-    /// The steps of moving what is derived from a row when `new` takes its place: references, and entries of
-    /// indexes.
+    /// The steps of updating what is derived from a row when `new` replaces it: references, and entries of indexes.
     pub(crate) fn put_steps(&self, table: TableId, uuid: Uuid, new: Option<&[Datum]>) -> usize {
         let (links, indexes) = (self.links(table), &self.schema.table(table).indexes);
         if links.is_empty() && indexes.is_empty() {
@@ -189,8 +187,8 @@ impl Store {
         linked.chain(indexes.iter().flatten().copied()).map(steps).sum()
     }
 
-    /// Releases the strong references of the pair at `place` in the value of a column. The row is then put without
-    /// it by [`Store::put_released`].
+    /// Releases the strong references of the pair at `place` in the value of a column. [`Store::put_released`]
+    /// stores the row without the pair later.
     pub(crate) fn release_pair(
         &mut self,
         (table, uuid): (TableId, Uuid),
@@ -209,8 +207,8 @@ impl Store {
         self.links[table.index()] = links;
     }
 
-    /// As [`Store::put`], for a row whose strong references in columns of which `is_released` says so are
-    /// released already, as far as `new` has them no longer.
+    /// Like [`Store::put`], for a row whose strong references are already released in the columns for which
+    /// `is_released` returns true, as far as `new` no longer has them.
     pub(crate) fn put_released(
         &mut self,
         table: TableId,
@@ -220,7 +218,7 @@ impl Store {
     ) -> Option<Row> {
         let rows = &mut self.tables[table.index()];
         let slot = rows.slot_of(uuid);
-        // A row that nobody else has yet is a new one.
+        // A row that is not shared yet is a new one.
         if let Some(fields) = new.as_mut().and_then(Arc::get_mut) {
             let old = slot.and_then(|slot| rows.row_at(slot));
             self.sharing.share_row(fields, old.map(|row| &**row));
@@ -279,7 +277,7 @@ impl Store {
         }
     }
 
-    /// The content now, to be read while the head goes on changing.
+    /// The current content, which can be read while the head keeps changing.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         Snapshot::new(self.schema.clone(), self.tables.iter().map(Table::share))

@@ -1,9 +1,9 @@
 //! Sharing of equal sets and maps between rows.
 //!
-//! Many rows of a database hold the same few small sets and maps. A small cache of recent ones lets
-//! a new row use what an earlier one has in memory. It only saves memory: a miss costs nothing but
-//! the look, and the cache has a fixed size. It holds no value: a value that no row has any more is
-//! freed, but for the few hundred bytes of the array that its atoms were in.
+//! Many rows of a database hold the same few small sets and maps. A small cache of recent ones lets a new row use
+//! the memory of an earlier one. It only saves memory: a miss costs nothing but the look-up, and the cache has a
+//! fixed size. It keeps no value alive: a value that no row has any more is freed, except for the few hundred bytes
+//! of the array that its atoms were in.
 
 use crate::value::{Atom, Datum};
 use foldhash::quality::FixedState;
@@ -13,11 +13,11 @@ use std::sync::{Arc, Weak};
 /// How many values are remembered.
 const PLACES: usize = 4096;
 
-/// Larger values are not looked at: comparing them costs more than they save.
+/// Larger values are skipped: comparing them costs more than they save.
 const ELEMENTS_MAX: usize = 16;
 const BYTES_MAX: usize = 1 << 10;
 
-/// Recent small sets and maps, each in the one place that its hash says.
+/// Recent small sets and maps, each at the place given by its hash.
 #[derive(Debug)]
 pub(super) struct Sharing {
     places: Vec<Known>,
@@ -56,8 +56,8 @@ impl Sharing {
         Self { places: Vec::new(), hasher: FixedState::with_seed(hash_seed) }
     }
 
-    /// Makes the values of a new version of a row, which had the values `old`, use the memory of equal ones that were seen
-    /// before. What the row had already is not looked at again.
+    /// Makes the values of a new version of a row use the memory of equal values seen before. Values that the row
+    /// already had in `old` are not looked at again.
     pub(super) fn share_row(&mut self, fields: &mut [Datum], old: Option<&[Datum]>) {
         for (at, field) in fields.iter_mut().enumerate() {
             let had = old.and_then(|old| old.get(at));
@@ -115,7 +115,7 @@ mod tests {
         }
     }
 
-    /// D1: a value that no row has any more is freed, also a small one.
+    /// D1: a value that no row has any more is freed, even a small one.
     #[test]
     fn what_no_row_has_is_freed_d1() {
         let long = "x".repeat(100);
@@ -129,7 +129,7 @@ mod tests {
         }
     }
 
-    /// D4: neither a value of many bytes, however few elements it has, nor one that the row had before is hashed.
+    /// D4: neither a value of many bytes, however few its elements, nor a value that the row had before is hashed.
     #[test]
     fn large_and_untouched_values_are_not_looked_at_d4() {
         let (long, text) = ("x".repeat(BYTES_MAX), "y".repeat(100));

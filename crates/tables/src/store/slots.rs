@@ -1,8 +1,8 @@
 //! The rows of one table by slot, as a tree that the head and its snapshots share.
 //!
-//! Slots live in chunks, chunks in groups; a copy of the whole is one pointer per group. The first change
-//! to what a copy shares takes a copy of one group and one chunk of pointers, never of a row. So what a
-//! snapshot keeps in memory for itself alone is what has changed since, and no more.
+//! Slots are in chunks, chunks in groups; a copy of the whole is one pointer per group. The first change to a part
+//! that a copy shares copies one group and one chunk of pointers, never a row. So a snapshot alone keeps in memory
+//! only what has changed since.
 
 use super::Row;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ impl Slots {
         self.chunks * CHUNK
     }
 
-    /// Adds empty slots. Answers the first of them; the others are those up to the new length.
+    /// Adds empty slots. Returns the first of them; the others follow up to the new length.
     pub(super) fn grow(&mut self) -> usize {
         let first = self.len();
         let (group, chunk) = (self.chunks / GROUP, self.chunks % GROUP);
@@ -43,7 +43,7 @@ impl Slots {
         self.groups.get(group)?.get(chunk)?.as_ref()?.get(at)?.as_ref()
     }
 
-    /// Puts a row in a slot that there is, or empties it.
+    /// Sets or empties an existing slot.
     pub(super) fn set(&mut self, slot: usize, row: Option<Row>) {
         let (group, chunk, at) = place(slot);
         if let Some(chunk) = &mut Arc::make_mut(&mut self.groups[group])[chunk] {
@@ -93,7 +93,7 @@ impl Slots {
     }
 }
 
-/// Bytes of the rows that `chunk` has and its later state has not.
+/// Bytes of the rows that `chunk` has and its later state does not.
 fn rows_beside(chunk: &Chunk, later: Option<&Arc<Chunk>>) -> usize {
     let of_row = |(at, row): (usize, &Option<Row>)| {
         let Some(row) = row else { return 0 };
@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(slots.rows().count(), count - 2);
     }
 
-    /// D1: what a copy keeps for itself is what has changed since.
+    /// D1: a copy alone keeps only what has changed since.
     #[test]
     fn a_copy_keeps_what_has_changed_since_d1() {
         let mut slots = filled(GROUP * CHUNK + 1);
@@ -160,7 +160,7 @@ mod tests {
         let of_row = 2 * size_of::<Datum>();
         let expected = pointers + size_of::<Group>() + size_of::<Chunk>() + of_row;
         assert_eq!(copy.memory_beside(&slots), expected);
-        // Changing it again leaves nothing more behind.
+        // Changing the slot again keeps nothing more.
         slots.set(7, None);
         assert_eq!(copy.memory_beside(&slots), expected);
         slots.set(8, None);

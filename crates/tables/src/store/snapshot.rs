@@ -1,4 +1,4 @@
-//! The content of a database at one moment, readable from any thread while the head moves on.
+//! The content of a database at one moment, readable from any thread while the head changes.
 
 use super::Row;
 use super::slots::Slots;
@@ -12,7 +12,7 @@ pub struct Snapshot {
     tables: Arc<[Slots]>,
 }
 
-/// A snapshot that somebody else keeps, as long as that is so.
+/// A reference to a snapshot that does not keep it alive.
 #[derive(Clone, Debug)]
 pub struct WeakSnapshot {
     schema: Weak<Schema>,
@@ -35,14 +35,13 @@ impl Snapshot {
         self.tables.get(table.index()).into_iter().flat_map(Slots::rows)
     }
 
-    /// How many rows a table has at most.
+    /// An upper bound of the number of rows in a table.
     #[must_use]
     pub fn slots(&self, table: TableId) -> usize {
         self.tables.get(table.index()).map_or(0, Slots::len)
     }
 
-    /// The rows of a table from slot `first` on, each with its slot, so that a reader can stop and
-    /// go on later.
+    /// The rows of a table from slot `first` on, each with its slot, so that a reader can stop and continue later.
     pub fn rows_from(&self, table: TableId, first: usize) -> impl Iterator<Item = (usize, &Row)> {
         self.tables.get(table.index()).into_iter().flat_map(move |slots| slots.rows_from(first))
     }
@@ -58,7 +57,7 @@ impl Snapshot {
             + tables.map(|(at, slots)| slots.memory_beside(beside(at))).sum::<usize>()
     }
 
-    /// A pointer that keeps nothing.
+    /// A reference that does not keep the snapshot alive.
     #[must_use]
     pub fn downgrade(&self) -> WeakSnapshot {
         let (schema, tables) = (Arc::downgrade(&self.schema), Arc::downgrade(&self.tables));
@@ -67,13 +66,13 @@ impl Snapshot {
 }
 
 impl WeakSnapshot {
-    /// The snapshot, if somebody keeps it.
+    /// The snapshot, if it is still alive.
     #[must_use]
     pub fn upgrade(&self) -> Option<Snapshot> {
         Some(Snapshot { schema: self.schema.upgrade()?, tables: self.tables.upgrade()? })
     }
 
-    /// Whether somebody keeps it.
+    /// Whether the snapshot is still alive.
     #[must_use]
     pub fn is_kept(&self) -> bool {
         self.tables.strong_count() > 0

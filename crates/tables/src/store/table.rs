@@ -36,7 +36,7 @@ impl Table {
         self.by_uuid.len()
     }
 
-    /// How many slots there are, those of deleted rows included.
+    /// How many slots there are, including those of deleted rows.
     pub(super) fn slots(&self) -> usize {
         self.slots.len()
     }
@@ -75,7 +75,7 @@ impl Table {
         slots.filter_map(|slot| self.slots.row(slot as usize))
     }
 
-    /// Puts `new` in the place of the row with this UUID, which has this slot if there is one.
+    /// Replaces the row with this UUID by `new`. `slot` is the row's slot, if the row exists.
     pub(super) fn put(
         &mut self,
         schema: &TableSchema,
@@ -135,7 +135,7 @@ impl Table {
         }
     }
 
-    /// Takes `row` out of each unique index whose columns differ from those of `new`.
+    /// Removes `row` from each unique index whose columns differ from those of `new`.
     fn unindex(
         &mut self,
         schema: &TableSchema,

@@ -1,9 +1,8 @@
-//! The end of a transaction: deferred constraints. What goes away by itself is in `settle.rs`.
+//! The end of a transaction: deferred constraints. Automatic deletions are in `settle.rs`.
 //!
-//! In this order, as RFC 7047 section 3.2 and the index extension demand: rows that did not really
-//! change are forgotten; strong references are checked; unreferenced rows are deleted; row counts
-//! are checked; dangling weak references are removed; unique indexes are checked. Any failure puts
-//! everything back.
+//! The order is that of RFC 7047 section 3.2 and the index extension: rows that did not really change are dropped
+//! from the changes; strong references are checked; unreferenced rows are deleted; row counts are checked; dangling
+//! weak references are removed; unique indexes are checked. Any failure restores everything.
 
 use super::edit::{Edit, Touched};
 use super::work::Work;
@@ -14,11 +13,11 @@ use crate::store::{Row, Store, row_uuid};
 use crate::value::{Datum, Symbols};
 use std::sync::Arc;
 
-/// Values of as many bytes are compared in the time of a few steps.
+/// Values of up to this many bytes are compared in the time of a few steps.
 const SHORT_BYTES_MAX: usize = 256;
 
 impl Edit<'_> {
-    /// Checks the deferred constraints and answers what changed, if that takes no more than `work`.
+    /// Checks the deferred constraints and returns what changed, if that takes no more than `work`.
     pub(crate) fn commit(
         mut self,
         symbols: &mut Symbols<'_>,
@@ -38,7 +37,7 @@ impl Edit<'_> {
         }
     }
 
-    /// Forgets rows that came out as they went in, and gives them their old version back.
+    /// Drops rows whose content did not change from the changes, and restores their old version.
     pub(super) fn forget_unchanged(&mut self) {
         if !self.touched.iter().any(|touched| self.is_unchanged(touched)) {
             return;
@@ -131,8 +130,8 @@ impl Edit<'_> {
             let Some(row) = self.store.row(touched.table, touched.uuid) else { continue };
             let schema = self.schema().table(touched.table);
             for (index, columns) in schema.indexes.iter().enumerate() {
-                // To look values up reads them, however long they are. If the row had the same before, then another row
-                // that has them now has changed and finds this one.
+                // A look-up reads the values, however long they are. If the row had the same values before, then
+                // another row that has them now has changed and finds this one.
                 let is_kept = |column: &ColumnId| {
                     let at = column.index();
                     touched.old.as_ref().is_some_and(|old| is_plainly_same(&old[at], &row[at]))
@@ -158,8 +157,8 @@ impl Edit<'_> {
     /// columns and both rows.
     fn duplicate(&self, table: TableId, index: &[ColumnId], a: &Row, b: &Row) -> Error {
         let schema = self.schema().table(table);
-        // The greater row comes first, by the columns that do not hold random UUIDs, so that the
-        // message is the same whichever row was found first.
+        // The greater row is named first, compared by the columns that do not hold random UUIDs, so that the
+        // message does not depend on which row was found first.
         let comparable = |row: &Row| -> Vec<Datum> {
             let plain = schema.columns.iter().zip(row.iter()).filter(|(column, _)| {
                 let is_uuid =
@@ -221,13 +220,13 @@ impl Edit<'_> {
     }
 }
 
-/// Whether two values are the same without a look at many bytes.
+/// Whether two values are the same, without reading many bytes.
 fn is_plainly_same(old: &Datum, new: &Datum) -> bool {
     let is_short = |value: &Datum| value.memory_within(SHORT_BYTES_MAX).is_some();
     old.shares_memory_with(new) || (is_short(old) && old == new)
 }
 
-/// Whether two versions of a row hold the same, their version apart.
+/// Whether two versions of a row have the same content apart from `_version`.
 fn same_content(old: &Row, new: &Row) -> bool {
     Arc::ptr_eq(old, new)
         || old.iter().zip(new.iter()).skip(ColumnId::FIRST).all(|(old, new)| old == new)

@@ -1,7 +1,7 @@
-//! Changes in progress: rows put into the head with their old versions kept aside.
+//! Changes in progress: rows are put into the head and their old versions kept.
 //!
-//! Everything a transaction does to the head goes through [`Edit::put`]. Until it is committed,
-//! [`Edit::abort`] puts the old rows back.
+//! Every change of a transaction to the head uses [`Edit::put`]. Until it is committed, [`Edit::abort`] puts the
+//! old rows back.
 
 use crate::error::Error;
 use crate::schema::{ColumnId, Schema, TableId};
@@ -41,7 +41,7 @@ impl<'a> Edit<'a> {
         self.store.row(table, uuid).cloned()
     }
 
-    /// Whether the transaction touched this row, also if it is deleted now.
+    /// Whether the transaction touched this row, even if the row is deleted now.
     pub(crate) fn has_touched(&self, table: TableId, uuid: Uuid) -> bool {
         self.place(table, uuid).is_some()
     }
@@ -58,14 +58,14 @@ impl<'a> Edit<'a> {
         self.place(table, uuid).and_then(|place| self.touched.get(place))
     }
 
-    /// Puts `new` in the place of the row with this UUID, or takes that row away.
+    /// Replaces the row with this UUID by `new`, or removes it.
     pub(crate) fn put(&mut self, table: TableId, uuid: Uuid, new: Option<Row>) {
         let old = self.store.put(table, uuid, new);
         self.note(table, uuid, old);
     }
 
-    /// Puts `new` in the place of the row with this UUID. The strong references that it has lost in columns
-    /// of which `is_released` says so are released already.
+    /// Replaces the row with this UUID by `new`. The strong references that it lost in columns for which
+    /// `is_released` returns true are already released.
     pub(super) fn put_released(
         &mut self,
         table: TableId,
@@ -77,7 +77,7 @@ impl<'a> Edit<'a> {
         self.note(table, uuid, old);
     }
 
-    /// Takes note of a row that was changed, and of what it was before the first time.
+    /// Records a changed row, and its state before the first change.
     fn note(&mut self, table: TableId, uuid: Uuid, old: Option<Row>) {
         if self.has_touched(table, uuid) {
             return;
@@ -91,7 +91,7 @@ impl<'a> Edit<'a> {
         }
     }
 
-    /// Takes `touched` as the rows touched so far.
+    /// Sets the rows touched so far to `touched`.
     pub(super) fn restore_touched(&mut self, touched: Vec<Touched>) {
         if touched.len() <= FEW {
             self.places = None;
@@ -101,7 +101,7 @@ impl<'a> Edit<'a> {
         self.touched = touched;
     }
 
-    /// Puts everything back as it was.
+    /// Restores everything as it was.
     pub(crate) fn abort(self) {
         for touched in self.touched.into_iter().rev() {
             self.store.put(touched.table, touched.uuid, touched.old);
@@ -109,7 +109,7 @@ impl<'a> Edit<'a> {
         self.store.take_unreferenced();
     }
 
-    /// Puts everything back and answers `error`.
+    /// Restores everything and returns `error`.
     pub(super) fn fail<T>(self, error: Error) -> Result<T, Error> {
         self.abort();
         Err(error)

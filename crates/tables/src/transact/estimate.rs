@@ -1,4 +1,8 @@
-//! What a transaction is about to do, from a look at its operations that costs next to nothing.
+//! What a transaction is about to do, from a very cheap look at its operations.
+//!
+//! The look at all operations is an [`Outline`], which a transaction has from its beginning: a message may have millions of
+//! operations, and estimates are made while others wait for the database. An estimate looks at so many of them as a
+//! short transaction may have.
 //!
 //! Says whether it only reads, so that a snapshot will do, and how much it reads at most. Promises that
 //! what it says only reads neither changes anything nor waits, whatever else is wrong with it.
@@ -10,21 +14,21 @@ use crate::schema::{ColumnId, Schema, TableId, TableSchema};
 use crate::store::Store;
 use paceline_types::limits::READ_AT_ONCE_STEPS_MAX;
 
-/// More clauses than this are not searched for one that an index serves.
+/// How many clauses are searched for one that an index serves.
 const CLAUSES_SEARCHED: usize = 8;
 
-/// A transaction that takes more steps than this is long, however many more they are.
+/// A transaction that takes more steps than this is long; further steps are not counted.
 const COUNTED_MAX: u64 = 2 * READ_AT_ONCE_STEPS_MAX;
 
 /// What a transaction is about to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Estimate {
-    /// Whether it neither changes nor waits.
+    /// Whether it neither changes anything nor waits.
     pub only_reads: bool,
     /// Whether it may wait, and so be tried many times.
     pub may_wait: bool,
-    /// The steps it takes to read the operations and to test rows, roughly. Of a transaction that is long in any case,
-    /// not all operations are counted.
+    /// The approximate steps of reading the operations and testing rows. For a transaction that is long in any
+    /// case, not all operations are counted.
     pub work: u64,
 }
 
@@ -32,20 +36,20 @@ impl Estimate {
     /// Looks at `operations` on the rows of `store`.
     #[must_use]
     pub fn of<'a>(operations: impl Into<Operations<'a>>, store: &Store) -> Self {
-        let mut estimate = Self { only_reads: true, may_wait: false, work: 0 };
+        let operations = operations.into();
+        let Outline { only_reads, may_wait, .. } = operations.outline();
+        let mut estimate = Self { only_reads, may_wait, work: 0 };
         let mut before = Before::default();
-        for item in operations.into().items() {
-            estimate.may_wait |= item.may_wait();
-            estimate.only_reads &= item.only_reads();
-            let Some(left) = COUNTED_MAX.checked_sub(estimate.work) else { continue };
+        for item in operations.items() {
+            let Some(left) = COUNTED_MAX.checked_sub(estimate.work) else { break };
             let steps = item.reading_steps(left).saturating_add(before.and(item, store));
             estimate.work = estimate.work.saturating_add(steps);
         }
         estimate
     }
 
-    /// Whether `operations`, if they run to their end, change something in any case: they insert a row that
-    /// nothing takes away again. Tables in `maintained` do not count, which refuse it themselves.
+    /// Whether `operations`, if they complete, certainly change something: they insert a row that no later
+    /// operation removes. Tables in `maintained` do not count, because inserts into them are refused.
     #[must_use]
     pub fn surely_changes<'a>(
         operations: impl Into<Operations<'a>>,
@@ -70,7 +74,41 @@ impl Estimate {
     /// Whether `operations` neither change anything nor wait.
     #[must_use]
     pub fn only_reads<'a>(operations: impl Into<Operations<'a>>) -> bool {
-        operations.into().items().all(Item::only_reads)
+        operations.into().outline().only_reads
+    }
+}
+
+/// What operations ask for, whatever rows there are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Outline {
+    /// Whether they neither change nor wait.
+    pub(super) only_reads: bool,
+    /// Whether one of them may wait.
+    pub(super) may_wait: bool,
+    /// Whether one of them gives a row both a name and its UUID.
+    pub(super) announces: bool,
+    /// Bytes of memory that they hold.
+    pub(super) memory: usize,
+}
+
+impl Outline {
+    /// That of no operations.
+    pub(super) const NONE: Self =
+        Self { only_reads: true, may_wait: false, announces: false, memory: 0 };
+
+    /// That of several.
+    pub(super) fn of<'a>(items: impl Iterator<Item = Item<'a>>) -> Self {
+        items.fold(Self::NONE, Self::and)
+    }
+
+    /// That of these operations and one more.
+    pub(super) fn and(self, item: Item<'_>) -> Self {
+        Self {
+            only_reads: self.only_reads && item.only_reads(),
+            may_wait: self.may_wait || item.may_wait(),
+            announces: self.announces || item.announces(),
+            memory: self.memory + item.memory(),
+        }
     }
 }
 
@@ -103,21 +141,39 @@ impl<'a> Item<'a> {
         }
     }
 
+    /// Whether it gives a row both a name and its UUID.
+    fn announces(self) -> bool {
+        match self {
+            Self::Written(Json::Object(operation)) => {
+                operation.get("uuid-name").is_some() && operation.get("uuid").is_some()
+            }
+            _ => false,
+        }
+    }
+
+    /// Bytes of memory it holds.
+    fn memory(self) -> usize {
+        match self {
+            Self::Written(json) => json.memory(),
+            Self::Made(made) => made.map_or(0, Operation::memory),
+        }
+    }
+
     fn only_reads(self) -> bool {
         if matches!(self, Self::Made(Err(_))) {
-            // What could not be made may be of any kind.
+            // An operation that could not be built may be of any kind.
             return false;
         }
         match self.word() {
             Some("wait") => !self.may_wait(),
-            // Who owns a lock is known where the head is changed.
+            // The owner of a lock is known only where the head is changed.
             Some("insert" | "update" | "mutate" | "delete" | "commit" | "assert") => false,
-            // What there is no such operation for is refused, on a snapshot as well.
+            // Unknown operations are refused, on a snapshot as well.
             _ => true,
         }
     }
 
-    /// The steps that reading the operation takes; those of a long one are counted up to about `most`.
+    /// The steps of reading the operation; those of a long one are counted up to about `most`.
     fn reading_steps(self, most: u64) -> u64 {
         match self {
             Self::Written(json) => operation_steps(json, most) as u64,
@@ -125,7 +181,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// How the rows are found that it looks at, and how many clauses are tested on each; none if it looks at none.
+    /// How the rows it looks at are found, and how many clauses are tested on each; `None` if it looks at no rows.
     fn way(self, table: &TableSchema) -> Option<(Way, u64)> {
         match self {
             Self::Written(json) => {
@@ -141,7 +197,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// Whether it sets a column of an index in rows that exist.
+    /// Whether it sets an indexed column of existing rows.
     fn sets_index(self, table: &TableSchema) -> bool {
         let mut indexed = table.indexes.iter().flatten().copied();
         match self {
@@ -171,7 +227,7 @@ impl<'a> Item<'a> {
     }
 }
 
-/// Whether a mutation is of the column of this name.
+/// Whether a mutation changes the column of this name.
 fn sets(mutation: &Json, name: &str) -> bool {
     mutation.as_array().and_then(|parts| parts.first()?.as_str()) == Some(name)
 }
@@ -184,17 +240,17 @@ fn is_compared(clauses: &[Json], name: &str) -> bool {
     })
 }
 
-/// What the operations before one may have done.
+/// What the preceding operations may have done.
 #[derive(Default)]
 struct Before {
     /// Rows inserted.
     inserted: u64,
-    /// Rows, those included, whose columns of an index were set: they may all have the same values there.
+    /// Rows, including inserted ones, whose indexed columns were set: they may all have the same values there.
     alike: u64,
 }
 
 impl Before {
-    /// Takes note of one more operation. Answers its steps.
+    /// Adds one more operation. Returns its steps.
     fn and(&mut self, item: Item<'_>, store: &Store) -> u64 {
         let schema = store.schema();
         let Some(id) = item.table(schema) else { return item.word().map_or(0, |_| 1) };
@@ -218,7 +274,7 @@ impl Before {
     }
 }
 
-/// How the rows are found that an operation looks at.
+/// How the rows that an operation looks at are found.
 enum Way {
     Uuid,
     Index,
@@ -226,7 +282,7 @@ enum Way {
 }
 
 impl Way {
-    /// How rows are found of which `is_equal` says whether a column is compared by `==`.
+    /// How rows are found if `is_equal` says which columns are compared by `==`.
     fn by(table: &TableSchema, is_equal: impl Fn(ColumnId) -> bool) -> Self {
         if is_equal(ColumnId::UUID) {
             Self::Uuid

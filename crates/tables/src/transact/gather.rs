@@ -1,10 +1,10 @@
 //! Large sets and maps that a transaction mutates more than once.
 //!
-//! A set of 30,000 elements that 2,000 operations add to, with whatever operations between them, is not
-//! copied 2,000 times. When a transaction mutates a row again that it has changed before, the row's large
-//! columns move here, into a form that takes one element at a time; the row in the store stays right in
-//! every other column but its version. It is put together again before an operation looks at a column
-//! that is here, and at the end of the transaction.
+//! When 2,000 operations add to a set of 30,000 elements, with any operations between them, the set is not copied
+//! 2,000 times. When a transaction mutates a row again that it has changed before, the row's large columns move
+//! here, into a form that takes one element at a time. The row in the store stays correct in every other column
+//! except its version. It is put together again before an operation looks at a column that is here, and at the end
+//! of the transaction.
 
 use super::Execution;
 use crate::condition::Condition;
@@ -17,14 +17,14 @@ use paceline_types::Uuid;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Smaller values are copied: that is as fast.
+/// Smaller values are copied, which is as fast.
 const GATHER_MIN: usize = 64;
 
 /// The columns that a transaction has in this form.
 #[derive(Default)]
 pub(super) struct Gathering {
     rows: BTreeMap<(TableId, Uuid), Vec<(ColumnId, Gathered)>>,
-    /// How many rows of a table have a column here, so that most operations need not look at the rows.
+    /// How many rows of a table have each column here, so that most operations need not look at the rows.
     columns: BTreeMap<(TableId, ColumnId), usize>,
 }
 
@@ -44,7 +44,7 @@ impl Gathering {
         self.rows.entry((table, uuid)).or_default().push((column, gathered));
     }
 
-    /// Takes the columns of a row out, to be put together or forgotten.
+    /// Removes the columns of a row from here, to be put together or dropped.
     pub(super) fn take(&mut self, table: TableId, uuid: Uuid) -> Vec<(ColumnId, Gathered)> {
         let columns = self.rows.remove(&(table, uuid)).unwrap_or_default();
         for (column, _) in &columns {
@@ -58,7 +58,7 @@ impl Gathering {
         columns
     }
 
-    /// Whether the store is not right in one of the columns that an operation tests or shows.
+    /// Whether the store is out of date in one of the columns that an operation tests or shows.
     fn hides(&self, table: TableId, condition: &Condition, shown: &[ColumnId]) -> bool {
         let of_table = (table, ColumnId(0))..=(table, ColumnId(u16::MAX));
         let looked_at = |column: ColumnId| shown.contains(&column) || condition.tests(column);
@@ -73,8 +73,8 @@ impl Gathering {
 }
 
 impl Execution<'_> {
-    /// Puts rows of `table` together, if that makes a difference to an operation that tests `condition` on
-    /// them and then reads the columns `shown`.
+    /// Puts rows of `table` together if an operation depends on it that tests `condition` on them and then reads
+    /// the columns `shown`.
     pub(super) fn before_looking(
         &mut self,
         table: TableId,
@@ -117,8 +117,8 @@ impl Execution<'_> {
         self.put(table, uuid, Some(fields.into()))
     }
 
-    /// Does `mutations` on one row. A large set or map is gathered unless this is the first time that the
-    /// transaction changes it: many are changed but once, and then one copy is cheaper.
+    /// Applies `mutations` to one row. A large set or map is gathered unless this is the transaction's first change
+    /// to it: many are changed only once, and then one copy is cheaper.
     pub(super) fn mutate_row(
         &mut self,
         table: TableId,
@@ -171,7 +171,7 @@ impl Execution<'_> {
 #[derive(Clone, Debug)]
 pub(super) struct Mutations {
     list: Vec<Mutation>,
-    /// The columns whose elements are computed with: that takes all elements together.
+    /// The columns with arithmetic on their elements, which needs all elements together.
     whole: BTreeSet<ColumnId>,
 }
 
@@ -182,7 +182,7 @@ impl Mutations {
         Self { list, whole }
     }
 
-    /// The columns that they change.
+    /// The columns that the mutations change.
     pub(super) fn columns(&self) -> impl Iterator<Item = ColumnId> {
         self.list.iter().map(|mutation| mutation.column)
     }

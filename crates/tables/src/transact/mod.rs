@@ -1,9 +1,9 @@
-//! Transactions: a list of operations that happen all or not at all.
+//! Transactions: a list of operations that take effect together or not at all.
 //!
-//! [`Database::execute`] runs the operations against the head at once and answers their results
-//! with the changes, which the caller writes to the journal and publishes, or undoes. What an OVSDB client wrote is
-//! parsed operation by operation, so the results of those before an error are given too.
-//! Nothing here waits, reads a clock or writes: an unsatisfied `wait` is an outcome.
+//! [`Database::execute`] runs the operations against the head at once and returns their results with the changes,
+//! which the caller writes to the journal and publishes, or undoes. The operations of an OVSDB client are parsed
+//! one by one, so the results of operations before an error are returned too. Nothing here waits, reads a clock or
+//! writes: an unsatisfied `wait` is an outcome.
 
 mod commit;
 mod edit;
@@ -46,47 +46,47 @@ pub struct Database {
     uuids: UuidSource,
 }
 
-/// What a transaction may do and what it must know from outside.
+/// What a transaction may do, and what it must know from outside.
 pub struct Context<'a> {
     /// Milliseconds since the transaction was first tried.
     pub elapsed_ms: u64,
     /// Whether the client owns the lock of this name.
     pub owns_lock: &'a dyn Fn(&str) -> bool,
-    /// Nothing may be changed.
+    /// Whether changes are refused.
     pub read_only: bool,
     /// Tables that only the server itself changes.
     pub maintained: &'a [TableId],
 }
 
-/// How executing a transaction ended.
+/// The outcome of executing a transaction.
 #[derive(Debug)]
 pub enum Outcome {
-    /// It ran to its end, or failed; nothing remains to be done but publish.
+    /// It completed or failed; only publishing is left to do.
     Done(Done),
-    /// A `wait` does not hold yet: nothing was changed. Try again when a change matters to `interest`,
-    /// or when `timeout_ms` have passed since the first try.
+    /// A `wait` does not hold yet, and nothing was changed. Try again when a change touches `interest`, or when
+    /// `timeout_ms` have passed since the first try.
     Waiting {
         /// The timeout of the wait that does not hold.
         timeout_ms: Option<u64>,
-        /// What it looks at.
+        /// The rows and columns that the wait looks at.
         interest: Interest,
     },
 }
 
-/// A transaction that ran.
+/// A transaction that was executed.
 #[derive(Debug, Default)]
 pub struct Done {
-    /// A result for each operation, and the error of the commit if that failed.
+    /// The results of the operations in their order, and the error of the commit if that failed.
     pub results: Vec<OpResult>,
-    /// What changed; none if nothing did or the transaction failed.
+    /// The changes; `None` if nothing changed or the transaction failed.
     pub changes: Option<Arc<Changes>>,
     /// The comments, one a line.
     pub comment: String,
-    /// Whether the client wants to hear only after it is on disk.
+    /// Whether the client wants the reply only after the transaction is on disk.
     pub durable: bool,
 }
 
-/// A transaction in the course of execution.
+/// A transaction that is being executed.
 struct Execution<'a> {
     rows: Rows<'a>,
     work: &'a mut Work,
@@ -107,7 +107,7 @@ enum Stop {
     Unsatisfied(Option<u64>, Interest),
 }
 
-/// How the operations of a transaction went, changes not committed yet.
+/// The result of running the operations of a transaction; changes are not committed yet.
 enum Ran {
     ToTheEnd(Vec<OpResult>),
     Ended(Outcome),
@@ -120,13 +120,13 @@ impl From<Error> for Stop {
 }
 
 impl Database {
-    /// An empty database of this schema. New UUIDs and the keys of hash tables come from `uuids`.
+    /// An empty database of this schema. New UUIDs and the keys of hash tables are taken from `uuids`.
     #[must_use]
     pub fn new(schema: Arc<Schema>, mut uuids: UuidSource) -> Self {
         Self { store: Store::new(schema, uuids.next_u64()), uuids }
     }
 
-    /// A database of its own with the rows of a snapshot, for what is only tried.
+    /// A separate database with the rows of a snapshot, for trying out transactions.
     #[must_use]
     pub fn copy_of(snapshot: &Snapshot, uuids: UuidSource) -> Self {
         let mut copy = Self::new(Arc::clone(snapshot.schema()), uuids);
@@ -150,7 +150,7 @@ impl Database {
         &self.store
     }
 
-    /// The content now, to be read while the head goes on changing.
+    /// The current content, which can be read while the head keeps changing.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         self.store.snapshot()
@@ -161,12 +161,12 @@ impl Database {
         self.uuids.next_uuid()
     }
 
-    /// Takes back changes that cannot be kept; the latest must be taken back first.
+    /// Undoes changes that cannot be kept; the latest must be undone first.
     pub fn undo(&mut self, changes: &Changes) {
         changes.undo(&mut self.store);
     }
 
-    /// Runs `operations` against the head, for the server itself: they may take as long as they do.
+    /// Runs `operations` against the head without a limit on their work, for the server itself.
     pub fn execute<'a>(
         &mut self,
         operations: impl Into<Operations<'a>>,
@@ -205,8 +205,8 @@ impl Database {
         }
     }
 
-    /// Makes changes that do not come from a client: those of a journal record, of a conversion,
-    /// or of the server itself. The checks are the same as for a client's transaction.
+    /// Makes changes that do not come from a client: those of a journal record, of a conversion, or of the server
+    /// itself. The checks are the same as for a client's transaction.
     pub(crate) fn edit(
         &mut self,
         work: impl FnOnce(&mut Edit<'_>, &mut Symbols<'_>) -> Result<(), Error>,
@@ -256,17 +256,17 @@ impl<'a> Execution<'a> {
         Self { rows, work, gathering, symbols, context, comment, durable: false, selected: 0 }
     }
 
-    /// Runs the operations one after the other.
+    /// Runs the operations in order.
     fn run_all(&mut self, operations: Operations<'_>) -> Ran {
         if !operations.is_on(self.rows.schema()) {
             let details = "the database was converted after the transaction was made";
             let results = vec![OpResult::Error(Error::new(tag::NOT_ALLOWED, details))];
             return Ran::Ended(Outcome::Done(Done { results, ..Done::default() }));
         }
-        self.announce_names(operations);
-        let mut results = Vec::with_capacity(operations.len());
-        let mut failed = None;
-        for (i, item) in operations.items().enumerate() {
+        let mut results = Vec::new();
+        let mut failed = self.announce_names(operations).err();
+        let tried = if failed.is_none() { operations.len() } else { 0 };
+        for (i, item) in operations.items().take(tried).enumerate() {
             let name = || format!("ovsdb operation {} of {}", i + 1, operations.len());
             let result = match item {
                 Item::Written(json) => self.run_written(json, name),
@@ -284,20 +284,25 @@ impl<'a> Execution<'a> {
                 }
             }
         }
-        // An error that comes with the last row is the answer to the last operation.
+        // An error while putting the last row together belongs to the last operation.
         if let (None, Err(error)) = (&failed, self.put_all_together()) {
             results.pop();
             failed = Some(error);
         }
         let Some(error) = failed else { return Ran::ToTheEnd(results) };
         results.push(OpResult::Error(error));
-        results.resize_with(operations.len(), || OpResult::Null);
+        let untried = operations.len().saturating_sub(results.len());
+        results.extend((untried > 0).then_some(OpResult::Nulls(untried)));
         Ran::Ended(Outcome::Done(Done { results, ..Done::default() }))
     }
 
     /// Takes note of names whose UUID the client chose, because an operation may refer to a row
-    /// that only a later one inserts.
-    fn announce_names(&mut self, operations: Operations<'_>) {
+    /// that only a later one inserts. Looking for these names takes a step for each operation.
+    fn announce_names(&mut self, operations: Operations<'_>) -> Result<(), Error> {
+        if !operations.outline().announces {
+            return Ok(());
+        }
+        self.work.spend(operations.len())?;
         for item in operations.items() {
             if let Item::Written(Json::Object(operation)) = item
                 && let Some(Json::String(name)) = operation.get("uuid-name")
@@ -307,9 +312,10 @@ impl<'a> Execution<'a> {
                 self.symbols.announce(name, uuid);
             }
         }
+        Ok(())
     }
 
-    /// Runs an operation that a client wrote.
+    /// Runs an operation of a client.
     fn run_written(&mut self, json: &Json, name: impl Fn() -> String) -> Result<OpResult, Stop> {
         self.work.spend_operation(json)?;
         let name = name();
@@ -320,7 +326,7 @@ impl<'a> Execution<'a> {
             Some(Ok(None)) | None => Ok(OpResult::Empty),
             Some(Err(error)) => Err(error.into()),
         };
-        // A problem of form comes before whatever the operation itself found.
+        // An error in the form of the operation takes precedence over its other errors.
         members.finish()?;
         let result = result?;
         if let Some(word @ ("insert" | "update" | "mutate" | "delete" | "commit")) = word {
@@ -329,7 +335,7 @@ impl<'a> Execution<'a> {
         Ok(result)
     }
 
-    /// Runs an operation that was made in the process.
+    /// Runs an operation that was built in the process.
     fn run_made(&mut self, operation: &Operation) -> Result<OpResult, Stop> {
         self.work.spend(operation.steps())?;
         if let Some(table) = operation.table().filter(|_| operation.is_change()) {

@@ -1,10 +1,11 @@
-//! Operations as values: what a transaction does, in the terms of a schema.
+//! Operations as values, in the terms of a schema.
 //!
-//! [`Operation`] is what is executed, whoever asks for it. The JSON of an OVSDB client becomes one when its turn comes
-//! (`written.rs`). A caller in the process makes a [`Transaction`] of them, without a text in between. Promises that a
-//! value which does not fit its column is refused in the words that JSON would be refused in, when the operation's
-//! turn comes, so that a transaction fails in the same place whichever way it was made.
+//! [`Operation`] is what is executed, whatever its origin. The JSON of an OVSDB client is parsed into one when its
+//! turn comes (`written.rs`). A caller in the process builds a [`Transaction`] of them without a text. Promises
+//! that a value which does not fit its column is refused with the same message as in JSON, when the operation's
+//! turn comes, so that a transaction fails at the same operation whichever way it was made.
 
+use super::estimate::Outline;
 use super::gather::Mutations;
 use super::operations::default_row;
 use super::written::immutable_in;
@@ -19,7 +20,7 @@ use std::sync::Arc;
 /// One operation, checked against the schema.
 #[derive(Clone, Debug)]
 pub(crate) enum Operation {
-    /// Adds a row. `row` has all columns; `named` are those that were given.
+    /// Inserts a row. `row` has all columns; `named` are the columns that were given.
     Insert { table: TableId, uuid: Option<Uuid>, row: Vec<Datum>, named: Vec<ColumnId> },
     /// Reads rows.
     Select {
@@ -30,11 +31,11 @@ pub(crate) enum Operation {
     },
     /// Sets the columns `named` to the values in `row`.
     Update { table: TableId, condition: Condition, row: Vec<Datum>, named: Vec<ColumnId> },
-    /// Changes columns by what is in them.
+    /// Changes columns based on their current values.
     Mutate { table: TableId, condition: Condition, mutations: Mutations },
-    /// Removes rows.
+    /// Deletes rows.
     Delete { table: TableId, condition: Condition },
-    /// Goes on when the rows found are, or are not, those expected.
+    /// Continues when the rows found are, or are not, the expected ones.
     Wait {
         table: TableId,
         condition: Condition,
@@ -43,7 +44,7 @@ pub(crate) enum Operation {
         until_equal: bool,
         timeout_ms: Option<u64>,
     },
-    /// Asks to be answered when the transaction is on disk.
+    /// Requests that the reply is sent when the transaction is on disk.
     Commit { durable: bool },
     /// Fails the transaction.
     Abort,
@@ -54,7 +55,7 @@ pub(crate) enum Operation {
 }
 
 impl Operation {
-    /// The name that clients know it by.
+    /// Its name in the protocol.
     pub(super) const fn word(&self) -> &'static str {
         match self {
             Self::Insert { .. } => "insert",
@@ -104,7 +105,7 @@ impl Operation {
     }
 
     /// Bytes of memory held.
-    fn memory(&self) -> usize {
+    pub(super) fn memory(&self) -> usize {
         let of_row =
             |row: &[Datum]| size_of_val(row) + row.iter().map(Datum::memory).sum::<usize>();
         let given = match self {
@@ -116,7 +117,7 @@ impl Operation {
         size_of::<Self>() + given + self.condition().map_or(0, Condition::memory)
     }
 
-    /// The steps that preparing it takes: what parsing takes for one that comes as a text.
+    /// The steps of preparing it, which equal those of parsing the same operation as text.
     pub(super) fn steps(&self) -> usize {
         let expected = match self {
             Self::Wait { expected, .. } => 2 * expected.iter().map(Vec::len).sum::<usize>(),
@@ -128,17 +129,20 @@ impl Operation {
 
 /// The operations of one transaction.
 #[derive(Clone, Debug)]
-pub struct Transaction(Source);
+pub struct Transaction {
+    source: Source,
+    outline: Outline,
+}
 
 #[derive(Clone, Debug)]
 enum Source {
-    /// As a client of OVSDB wrote them.
+    /// As an OVSDB client wrote them.
     Written(Vec<Json>),
-    /// Made in the process.
+    /// Built in the process.
     Made(Made),
 }
 
-/// Operations that were made in the process, with the error of each that cannot be done.
+/// Operations that were built in the process, with the error of each that cannot be run.
 #[derive(Clone, Debug)]
 pub(crate) struct Made {
     schema: Arc<Schema>,
@@ -147,32 +151,36 @@ pub(crate) struct Made {
 
 /// The operations of a transaction, borrowed.
 #[derive(Clone, Copy, Debug)]
-pub struct Operations<'a>(pub(super) Borrowed<'a>);
+pub struct Operations<'a> {
+    source: Borrowed<'a>,
+    outline: Outline,
+}
 
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Borrowed<'a> {
+enum Borrowed<'a> {
     Written(&'a [Json]),
     Made(&'a Made),
 }
 
-/// One operation of a transaction, as it was given.
+/// One operation of a transaction, in its original form.
 #[derive(Clone, Copy)]
 pub(super) enum Item<'a> {
     Written(&'a Json),
     Made(Result<&'a Operation, &'a Error>),
 }
 
-/// A comparison that a row must pass: the column, how it is compared, and with what.
+/// A comparison that a row must pass: the column, the function and the argument.
 pub type Test<'a> = (&'a str, Function, Datum);
 
 impl Transaction {
-    /// A transaction of no operations yet, on a database of this schema.
+    /// An empty transaction on a database of this schema.
     #[must_use]
     pub fn on(schema: &Arc<Schema>) -> Self {
-        Self(Source::Made(Made { schema: Arc::clone(schema), operations: Vec::new() }))
+        let made = Made { schema: Arc::clone(schema), operations: Vec::new() };
+        Self { source: Source::Made(made), outline: Outline::NONE }
     }
 
-    /// Adds a row with these columns; others have their defaults.
+    /// Inserts a row with these columns; others have their defaults.
     #[must_use]
     pub fn insert<'a>(
         self,
@@ -186,7 +194,7 @@ impl Transaction {
         })
     }
 
-    /// Reads the rows that pass all `tests`.
+    /// Selects the rows that pass all `tests`.
     #[must_use]
     pub fn select<'a>(self, table: &str, tests: impl IntoIterator<Item = Test<'a>>) -> Self {
         self.with(|schema| {
@@ -216,7 +224,7 @@ impl Transaction {
         })
     }
 
-    /// Removes the rows that pass all `tests`.
+    /// Deletes the rows that pass all `tests`.
     #[must_use]
     pub fn delete<'a>(self, table: &str, tests: impl IntoIterator<Item = Test<'a>>) -> Self {
         self.with(|schema| {
@@ -226,7 +234,7 @@ impl Transaction {
         })
     }
 
-    /// Fails with [`tag::TIMED_OUT`] unless the rows that pass all `tests` are those expected, compared by `columns`.
+    /// Fails with [`tag::TIMED_OUT`] unless the rows that pass all `tests` equal the expected ones in `columns`.
     #[must_use]
     pub fn expect<'a, 'b, 'c, R: IntoIterator<Item = (&'c str, Datum)>>(
         self,
@@ -248,7 +256,7 @@ impl Transaction {
         })
     }
 
-    /// Asks that the transaction is answered when it is on disk.
+    /// Requests that the reply is sent when the transaction is on disk.
     #[must_use]
     pub fn durable(self) -> Self {
         self.with(|_| Ok(Operation::Commit { durable: true }))
@@ -266,10 +274,10 @@ impl Transaction {
         self.len() == 0
     }
 
-    /// The operations as an OVSDB client wrote them; none if they were made in the process.
+    /// The operations as an OVSDB client wrote them; `None` if they were built in the process.
     #[must_use]
     pub fn written(&self) -> Option<&[Json]> {
-        match &self.0 {
+        match &self.source {
             Source::Written(operations) => Some(operations),
             Source::Made(_) => None,
         }
@@ -277,18 +285,15 @@ impl Transaction {
 
     /// Bytes of memory held.
     #[must_use]
-    pub fn memory(&self) -> usize {
-        match &self.0 {
-            Source::Written(operations) => operations.iter().map(Json::memory).sum(),
-            Source::Made(Made { operations, .. }) => {
-                operations.iter().flatten().map(Operation::memory).sum()
-            }
-        }
+    pub const fn memory(&self) -> usize {
+        self.outline.memory
     }
 
     fn with(mut self, make: impl FnOnce(&Schema) -> Result<Operation, Error>) -> Self {
-        if let Source::Made(Made { schema, operations }) = &mut self.0 {
-            operations.push(make(schema));
+        if let Source::Made(Made { schema, operations }) = &mut self.source {
+            let made = make(schema);
+            self.outline = self.outline.and(Item::Made(made.as_ref()));
+            operations.push(made);
         }
         self
     }
@@ -296,34 +301,37 @@ impl Transaction {
 
 impl From<Vec<Json>> for Transaction {
     fn from(operations: Vec<Json>) -> Self {
-        Self(Source::Written(operations))
+        let outline = Outline::of(operations.iter().map(Item::Written));
+        Self { source: Source::Written(operations), outline }
     }
 }
 
 impl<'a> From<&'a Transaction> for Operations<'a> {
     fn from(transaction: &'a Transaction) -> Self {
-        Self(match &transaction.0 {
+        let source = match &transaction.source {
             Source::Written(operations) => Borrowed::Written(operations),
             Source::Made(made) => Borrowed::Made(made),
-        })
+        };
+        Self { source, outline: transaction.outline }
     }
 }
 
 impl<'a> From<&'a [Json]> for Operations<'a> {
     fn from(operations: &'a [Json]) -> Self {
-        Self(Borrowed::Written(operations))
+        let outline = Outline::of(operations.iter().map(Item::Written));
+        Self { source: Borrowed::Written(operations), outline }
     }
 }
 
 impl<'a> From<&'a Vec<Json>> for Operations<'a> {
     fn from(operations: &'a Vec<Json>) -> Self {
-        Self(Borrowed::Written(operations))
+        operations.as_slice().into()
     }
 }
 
 impl<'a, const N: usize> From<&'a [Json; N]> for Operations<'a> {
     fn from(operations: &'a [Json; N]) -> Self {
-        Self(Borrowed::Written(operations))
+        operations.as_slice().into()
     }
 }
 
@@ -333,14 +341,14 @@ impl<'a> Operations<'a> {
         self.items().filter_map(move |item| self.table_of(item))
     }
 
-    /// The names of the tables that the operations select rows of.
+    /// The names of the tables that the operations select rows from.
     pub fn selected_tables(self) -> impl Iterator<Item = &'a str> {
         let selects = |item: &Item<'_>| item.word() == Some("select");
         self.items().filter(selects).filter_map(move |item| self.table_of(item))
     }
 
     fn table_of(self, item: Item<'a>) -> Option<&'a str> {
-        match (item, self.0) {
+        match (item, self.source) {
             (Item::Written(json), _) => json.as_object()?.get("table")?.as_str(),
             (Item::Made(made), Borrowed::Made(Made { schema, .. })) => {
                 Some(&*schema.table(made.ok()?.table()?).name)
@@ -352,7 +360,7 @@ impl<'a> Operations<'a> {
     /// The number of operations.
     #[must_use]
     pub fn len(self) -> usize {
-        match self.0 {
+        match self.source {
             Borrowed::Written(operations) => operations.len(),
             Borrowed::Made(made) => made.operations.len(),
         }
@@ -364,9 +372,14 @@ impl<'a> Operations<'a> {
         self.len() == 0
     }
 
+    /// What they ask for.
+    pub(super) const fn outline(self) -> Outline {
+        self.outline
+    }
+
     /// The operations one by one.
     pub(super) fn items(self) -> impl Iterator<Item = Item<'a>> {
-        let (written, made): (&[Json], &[Result<Operation, Error>]) = match self.0 {
+        let (written, made): (&[Json], &[Result<Operation, Error>]) = match self.source {
             Borrowed::Written(operations) => (operations, &[]),
             Borrowed::Made(made) => (&[], &made.operations),
         };
@@ -376,7 +389,7 @@ impl<'a> Operations<'a> {
 
     /// Whether these operations can be run on rows of this schema.
     pub(super) fn is_on(self, schema: &Arc<Schema>) -> bool {
-        match self.0 {
+        match self.source {
             Borrowed::Written(_) => true,
             Borrowed::Made(made) => Arc::ptr_eq(&made.schema, schema),
         }

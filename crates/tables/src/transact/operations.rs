@@ -1,4 +1,4 @@
-//! What operations do: read and change rows, and the small ones: comment, commit, assert.
+//! Running operations: those that read and change rows, and the small ones: comment, commit, assert.
 
 use super::gather::Mutations;
 use super::operation::Operation;
@@ -14,7 +14,7 @@ use paceline_types::limits::SELECT_ROWS_MAX;
 use std::sync::Arc;
 
 impl Execution<'_> {
-    /// Does one operation.
+    /// Runs one operation.
     pub(super) fn perform(&mut self, operation: Operation) -> Result<OpResult, Stop> {
         match operation {
             Operation::Insert { table, uuid, row, named } => self.insert(table, uuid, row, &named),
@@ -51,8 +51,8 @@ impl Execution<'_> {
         }
     }
 
-    /// Refuses to change a table that only the server changes. To be asked when the form of the
-    /// operation is known to be right, because a problem of form comes first.
+    /// Refuses to change a table that only the server changes. Called when the form of the operation is known to be
+    /// valid, because an error of form takes precedence.
     pub(super) fn check_changeable(&self, table: TableId) -> Result<(), Error> {
         if self.context.maintained.contains(&table) {
             let name = &self.rows.schema().table(table).name;
@@ -73,7 +73,7 @@ impl Execution<'_> {
         let copied: usize = named.iter().map(|id| row[id.index()].steps()).sum();
         self.work.spend(row.len() + copied)?;
         let schema = self.rows.schema().clone();
-        // Only a default value can be against the constraints here, and defaults have one element.
+        // Only a default value can violate the constraints here, and defaults have one element.
         for (column, value) in schema.table(table).columns.iter().zip(&row) {
             if value.len() == 1 {
                 value.check(&column.ty)?;
@@ -100,13 +100,13 @@ impl Execution<'_> {
         self.before_looking(table, condition, sort.as_deref().unwrap_or_default())?;
         let rows = self.rows.matching(table, condition, self.work)?;
         self.selected += rows.len();
-        // Equal rows are told once, for which they are compared unless the UUID tells them apart.
+        // Equal rows are returned once. To find them, rows are compared unless their UUIDs are selected.
         let is_compared = rows.len() > 1 && !columns.contains(&ColumnId::UUID);
         self.work.spend(if is_compared { values_in(&rows, &columns) } else { rows.len() })?;
         let mut selected = Selected::new(self.rows.schema().clone(), table, columns, rows);
         selected.distinct();
         if let Some(sort) = sort {
-            // Each row is compared with as many others as the number of rows has binary digits.
+            // Each row is compared with about log2 of the number of rows.
             let times = usize::BITS - selected.rows().len().leading_zeros();
             self.work.spend_times(times as usize, values_in(selected.rows(), &sort))?;
             selected.sort(&sort);
@@ -186,8 +186,8 @@ impl Execution<'_> {
         self.put(table, uuid, Some(row))
     }
 
-    /// Puts `new` in the place of the row with this UUID, or takes that row away. What is derived from the row is
-    /// moved, which takes steps; and again if the transaction is undone.
+    /// Replaces the row with this UUID by `new`, or removes it. Updating what is derived from the row takes steps,
+    /// and again if the transaction is undone.
     pub(super) fn put(
         &mut self,
         table: TableId,
@@ -202,13 +202,13 @@ impl Execution<'_> {
     }
 }
 
-/// A row of defaults.
+/// A row with the default of every column.
 pub(crate) fn default_row(schema: &TableSchema) -> Vec<Datum> {
     schema.columns.iter().map(|column| column.default.clone()).collect()
 }
 
-/// How many values and elements of them `rows` have in these columns; long ones count as several, because
-/// sorting and comparing them reads them.
+/// How many values and elements `rows` have in these columns. Long values count as several, because sorting and
+/// comparing reads them.
 pub(super) fn values_in(rows: &[Row], columns: &[ColumnId]) -> usize {
     let values =
         |row: &Row| columns.iter().map(|column| 1 + row[column.index()].steps()).sum::<usize>();

@@ -1,7 +1,6 @@
-//! What operations answer.
+//! The results of operations.
 //!
-//! Selected rows are kept as shared rows and written only when the reply leaves, piece by piece if
-//! they are many.
+//! Selected rows are kept as shared rows and written only when the reply is sent, piece by piece if there are many.
 
 use crate::error::Error;
 use crate::json::write_string;
@@ -12,7 +11,7 @@ use hashbrown::hash_map::Entry;
 use paceline_types::Uuid;
 use std::sync::Arc;
 
-/// Values of one row that are written in a few milliseconds.
+/// The most bytes of one row that are written in a few milliseconds.
 const WRITTEN_BYTES_MAX: usize = 1 << 20;
 
 /// The result of one operation.
@@ -28,19 +27,20 @@ pub enum OpResult {
     Rows(Selected),
     /// Why it failed.
     Error(Error),
-    /// It was not tried, because an earlier one failed.
-    Null,
+    /// So many operations that do not count: they were not tried, or were undone. A number, because a message may have
+    /// millions of operations behind the one that fails.
+    Nulls(usize),
 }
 
-/// The rows a `select` found, and the columns it asked for.
+/// The rows that a `select` found, and the columns it asked for.
 #[derive(Debug)]
 pub struct Selected {
     schema: Arc<Schema>,
     table: TableId,
     columns: Vec<ColumnId>,
     rows: Vec<Row>,
-    /// The content that they are of, kept so that it can be seen that somebody keeps them; and what those of them
-    /// take that it has not.
+    /// The snapshot that contains the rows, kept so that its memory is seen to be in use; and the bytes of those
+    /// rows that the snapshot does not contain.
     pinned: Option<(Snapshot, usize)>,
 }
 
@@ -54,7 +54,7 @@ impl Selected {
         Self { schema, table, columns, rows, pinned: None }
     }
 
-    /// Keeps one row of those that are equal in all selected columns.
+    /// Removes rows that are equal to another row in all selected columns.
     pub(super) fn distinct(&mut self) {
         if self.rows.len() < 2 || self.columns.contains(&ColumnId::UUID) {
             return;
@@ -81,21 +81,21 @@ impl Selected {
         });
     }
 
-    /// Keeps the content that the rows are of for as long as the rows. `is_of` says which are: a transaction may select
-    /// rows and change them again.
+    /// Keeps the snapshot `content` alive as long as the rows. `is_of` says which rows it contains: a transaction
+    /// may select rows and then change them.
     pub fn pin(&mut self, content: Snapshot, is_of: impl Fn(TableId, &Row) -> bool) {
         let others = self.rows.iter().filter(|row| !is_of(self.table, row));
         let beside = others.map(|row| row_memory(row)).sum();
         self.pinned = Some((content, beside));
     }
 
-    /// Bytes of memory of the rows that the content has not which is kept with them; none if no content is.
+    /// Bytes of memory of the rows that the kept snapshot does not contain; `None` if no snapshot is kept.
     #[must_use]
     pub fn beside_pinned(&self) -> Option<usize> {
         self.pinned.as_ref().map(|(_, beside)| *beside)
     }
 
-    /// Bytes of memory of the first `count` rows, which are not counted further once they are more than `most`.
+    /// Bytes of memory of the first `count` rows. Counting stops once they are more than `most`.
     #[must_use]
     pub fn memory(&self, count: usize, most: usize) -> usize {
         let mut memory = 0;
@@ -114,7 +114,7 @@ impl Selected {
         &self.rows
     }
 
-    /// The selected columns of row number `at`, by name.
+    /// The selected columns of the row with index `at`, by name.
     pub fn columns(&self, at: usize) -> impl Iterator<Item = (&str, &Datum)> {
         let schema = self.schema.table(self.table);
         let row = self.rows.get(at);
@@ -125,7 +125,7 @@ impl Selected {
         })
     }
 
-    /// Whether row number `at` takes long to write, because it has very large values.
+    /// Whether the row with index `at` takes long to write, because it has very large values.
     #[must_use]
     pub fn is_long(&self, at: usize) -> bool {
         let value = |column: &ColumnId| self.rows.get(at)?.get(column.index());
@@ -133,7 +133,7 @@ impl Selected {
         Datum::all_within(shown, WRITTEN_BYTES_MAX).is_none()
     }
 
-    /// Appends row number `at` as a JSON object.
+    /// Appends the row with index `at` as a JSON object.
     pub fn write_row(&self, at: usize, out: &mut Vec<u8>) {
         let schema = self.schema.table(self.table);
         out.push(b'{');
@@ -152,11 +152,23 @@ impl Selected {
 }
 
 impl OpResult {
-    /// Appends the JSON form. Use [`Selected::write_row`] to write many rows in pieces.
+    /// How many operations this is the result of.
+    #[must_use]
+    pub const fn operations(&self) -> usize {
+        if let Self::Nulls(count) = self { *count } else { 1 }
+    }
+
+    /// Appends the JSON form; of several operations, with commas between them. Use [`Selected::write_row`] to write many
+    /// rows in pieces.
     pub fn write(&self, out: &mut Vec<u8>) {
         match self {
             Self::Empty => out.extend_from_slice(b"{}"),
-            Self::Null => out.extend_from_slice(b"null"),
+            Self::Nulls(count) => {
+                for at in 0..*count {
+                    let text: &[u8] = if at == 0 { b"null" } else { b",null" };
+                    out.extend_from_slice(text);
+                }
+            }
             Self::Error(error) => error.write(out),
             Self::Uuid(uuid) => {
                 out.extend_from_slice(b"{\"uuid\":");

@@ -1,5 +1,5 @@
-//! The rows that a transaction works on: those of the head, which it may change, or those of a snapshot,
-//! which it reads while the head goes on.
+//! The rows that a transaction works on: those of the head, which it may change, or those of a snapshot, which it
+//! reads while the head changes.
 
 use super::edit::Edit;
 use super::work::Work;
@@ -17,17 +17,17 @@ pub(super) enum Rows<'a> {
     Copy(Copied<'a>),
 }
 
-/// The rows of a snapshot, with look-ups that are made when they are first wanted.
+/// The rows of a snapshot, with look-up tables that are built on first use.
 pub(super) struct Copied<'a> {
     snapshot: &'a Snapshot,
     by_uuid: BTreeMap<TableId, Lookup<Uuid, &'a Row>>,
     by_index: BTreeMap<(TableId, usize), Lookup<Vec<&'a Datum>, &'a Row>>,
 }
 
-/// So many places for rows are passed in the time of one step.
+/// How many slots are passed in the time of one step.
 const SLOTS_A_STEP: usize = 16;
 
-/// How the rows that meet a condition are found.
+/// How the rows that satisfy a condition are found.
 enum Way {
     Uuid(Option<Uuid>),
     Index(usize),
@@ -50,7 +50,7 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// The rows to change. Those of a snapshot cannot be.
+    /// The rows to change. Fails on the rows of a snapshot.
     pub(super) fn edit(&mut self) -> Result<&mut Edit<'a>, Error> {
         match self {
             Self::Head(edit) => Ok(edit),
@@ -63,7 +63,7 @@ impl<'a> Rows<'a> {
         matches!(self, Self::Head(edit) if !edit.touched.is_empty())
     }
 
-    /// Puts everything back as it was.
+    /// Restores everything as it was.
     pub(super) fn abort(self) {
         if let Self::Head(edit) = self {
             edit.abort();
@@ -80,7 +80,7 @@ impl<'a> Rows<'a> {
         let way = self.way(table, condition);
         let tested = match way {
             Way::Scan => {
-                // Places that deleted rows have left are passed, too.
+                // The slots of deleted rows are passed, too.
                 work.spend(1 + self.slots(table) / SLOTS_A_STEP)?;
                 self.count(table)
             }
@@ -96,7 +96,7 @@ impl<'a> Rows<'a> {
                 let values = values_of(edit.store.schema(), table, index, condition);
                 let mut found = Vec::new();
                 for (at, row) in edit.store.indexed(table, index, &values).enumerate() {
-                    // The transaction may have made others with the same values.
+                    // The transaction may have created other rows with the same values.
                     if at > 0 {
                         work.spend(condition.weight())?;
                     }
@@ -166,7 +166,7 @@ fn holding<'r>(
     Ok(found)
 }
 
-/// What the columns of an index must be equal to.
+/// The values that the columns of an index must equal.
 fn values_of<'a>(
     schema: &Schema,
     table: TableId,
@@ -209,7 +209,7 @@ impl<'a> Copied<'a> {
             let mut lookup = Lookup::new(0);
             for row in self.snapshot.rows(table) {
                 let values = Store::project(row, columns);
-                // To look them up reads them.
+                // A look-up reads the values.
                 work.spend(values.iter().map(|value| value.steps()).sum())?;
                 lookup.entry(values).or_insert(row);
             }

@@ -1,10 +1,10 @@
-//! What goes away by itself at the end of a transaction: rows that nothing refers to any more, and weak
-//! references to rows that do not exist.
+//! Automatic deletions at the end of a transaction: rows that are no longer referred to, and weak references to
+//! rows that do not exist.
 //!
-//! One leads to the other. A pair of a map that goes because its weak side dangles may take the last strong
-//! reference to a row with it, whose deletion may make others dangle. So this goes in rounds, and each round looks
-//! only at what the one before it has deleted. A row that loses references is put into the store once, however
-//! many rounds take some of them: a long chain takes time in its length, wherever its pairs lie.
+//! One leads to the other. A pair of a map that is removed because its weak side dangles may hold the last strong
+//! reference to a row, and deleting that row may make other references dangle. So this works in rounds, and each
+//! round looks only at what the previous round deleted. A row that loses references is stored once, however many
+//! rounds remove some of them: the time for a long chain is proportional to its length, wherever its pairs are.
 
 use super::edit::Edit;
 use super::work::Work;
@@ -17,22 +17,22 @@ use std::collections::BTreeSet;
 use std::collections::btree_map::{BTreeMap, Entry};
 use std::sync::Arc;
 
-/// Rows that have lost references and are not put into the store yet, with the columns that they were in.
+/// Rows that have lost references and are not stored yet, with the columns that lost them.
 #[derive(Default)]
 struct Losses(BTreeMap<(TableId, Uuid), BTreeMap<ColumnId, Losing>>);
 
-/// A value that loses elements one by one. The strong references of those are released already.
+/// A value that loses elements one by one. Their strong references are already released.
 struct Losing {
     value: Datum,
-    /// The places of the elements or pairs that are gone.
+    /// The indexes of the elements or pairs that are removed.
     gone: BTreeSet<usize>,
-    /// The places of pairs by the row that their value refers to; empty until it is wanted.
+    /// The indexes of pairs by the row that their value refers to; empty until first used.
     by_value: Vec<(Uuid, usize)>,
 }
 
 impl Edit<'_> {
-    /// Deletes those rows that the transaction touched, or took a reference from, that are outside the root set
-    /// and that nothing refers to, and what only they referred to.
+    /// Deletes rows outside the root set that are not referred to, among those that the transaction touched or
+    /// removed a reference from, and the rows that only they referred to.
     pub(super) fn collect_first_garbage(
         &mut self,
         symbols: &mut Symbols<'_>,
@@ -41,13 +41,13 @@ impl Edit<'_> {
         let mortal = self.touched.iter().filter(|t| !self.schema().table(t.table).is_root);
         let mortal = mortal.map(|touched| (touched.table, touched.uuid)).collect();
         if !self.collect_garbage(mortal, &mut Losses::default(), symbols, work)?.is_empty() {
-            // A row that this transaction inserted may be gone again.
+            // A row that this transaction inserted may be deleted again.
             self.forget_unchanged();
         }
         Ok(())
     }
 
-    /// Removes weak references to rows that do not exist, and what is lost with them.
+    /// Removes weak references to rows that do not exist, and deletes what is lost with them.
     pub(super) fn settle(
         &mut self,
         symbols: &mut Symbols<'_>,
@@ -58,7 +58,7 @@ impl Edit<'_> {
         }
         let mut losses = Losses::default();
         let settled = self.settle_in_rounds(&mut losses, symbols, work);
-        // What is undone must be whole as well.
+        // The rows must be complete before the transaction is undone, too.
         for (row, columns) in losses.0 {
             self.put_without(row, columns, symbols);
         }
@@ -68,7 +68,7 @@ impl Edit<'_> {
         Ok(())
     }
 
-    /// Answers whether rows were deleted.
+    /// Returns whether rows were deleted.
     fn settle_in_rounds(
         &mut self,
         losses: &mut Losses,
@@ -90,8 +90,8 @@ impl Edit<'_> {
         Ok(any)
     }
 
-    /// Deletes those of `candidates`, and of the rows that lost a reference, that are outside the root set and that
-    /// nothing refers to, and what only they referred to. Answers the rows that were deleted.
+    /// Deletes rows outside the root set that are not referred to, among `candidates` and the rows that lost a
+    /// reference, and the rows that only they referred to. Returns the deleted rows.
     fn collect_garbage(
         &mut self,
         mut candidates: Vec<(TableId, Uuid)>,
@@ -118,7 +118,8 @@ impl Edit<'_> {
         Ok(deleted)
     }
 
-    /// Weak references to rows that do not exist, from rows that the transaction touched and to such rows.
+    /// Weak references to rows that do not exist, held by rows that the transaction touched or pointing to such
+    /// rows.
     fn dangling_of_touched(&self, work: &mut Work) -> Result<Vec<WeakReference>, Error> {
         let mut dangling = Vec::new();
         for touched in &self.touched {
@@ -131,7 +132,7 @@ impl Edit<'_> {
                 let value = &row[link.column.index()];
                 let before = touched.old.as_ref().map(|old| &old[link.column.index()]);
                 if before.is_some_and(|before| before.shares_memory_with(value)) {
-                    // What it refers to was there before; if it is not any more, it was touched.
+                    // The row it refers to existed before. If it does not exist any more, it was touched.
                     continue;
                 }
                 work.spend(value.len())?;
@@ -156,7 +157,7 @@ impl Edit<'_> {
         Ok(())
     }
 
-    /// Takes these references out of the rows that hold them. Answers those rows.
+    /// Removes these references from the rows that hold them. Returns those rows.
     fn drop_references(
         &mut self,
         mut dangling: Vec<WeakReference>,
@@ -173,7 +174,7 @@ impl Edit<'_> {
         Ok(changed)
     }
 
-    /// Takes references out of the one column of one row that holds them, and answers that row if it had them still.
+    /// Removes references from the one column of one row that holds them. Returns that row if it still had them.
     fn lose(
         &mut self,
         references: &[WeakReference],
@@ -186,7 +187,7 @@ impl Edit<'_> {
         let losing = match losses.0.entry((table, uuid)).or_default().entry(column) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => {
-                // It is copied, its references are moved, and perhaps moved back.
+                // The value is copied, its references are moved, and moved back if the transaction is undone.
                 let value = &row[column.index()];
                 work.spend(row.len() + 4 * value.steps())?;
                 new.insert(Losing::new(value.clone()))
@@ -211,7 +212,7 @@ impl Edit<'_> {
         Ok((removed > 0).then_some((table, uuid)))
     }
 
-    /// Puts a row into the store without what it has lost, under a new version.
+    /// Stores a row without what it has lost, under a new version.
     fn put_without(
         &mut self,
         (table, uuid): (TableId, Uuid),
@@ -238,7 +239,7 @@ impl Losing {
         self.value.len() - self.gone.len()
     }
 
-    /// The places of the elements or pairs that refer to a row on this side.
+    /// The indexes of the elements or pairs that refer to a row on this side.
     fn places_of(&mut self, side: Side, to: Uuid) -> Vec<usize> {
         if side == Side::Key {
             return self.value.place_of(&Atom::Uuid(to)).into_iter().collect();
@@ -253,7 +254,7 @@ impl Losing {
         of_row.map(|(_, place)| *place).collect()
     }
 
-    /// The value without what is gone.
+    /// The value without the removed elements.
     fn rest(&self) -> Datum {
         fn kept<T: Clone>(elements: &[T], gone: &BTreeSet<usize>) -> Vec<T> {
             let mut gone = gone.iter().copied().peekable();
@@ -272,7 +273,7 @@ fn row_steps(row: &Row) -> usize {
     row.iter().map(|value| 1 + value.steps()).sum()
 }
 
-/// The error of a column that has lost more references than it can do without.
+/// The error for a column that has lost more references than its minimum allows.
 fn emptied(
     table: &TableSchema,
     column: ColumnId,

@@ -1,4 +1,4 @@
-//! The `wait` operation: a transaction that holds until rows are, or are no longer, as given.
+//! The `wait` operation: a transaction that waits until rows are, or are no longer, as given.
 
 use super::operations::values_in;
 use super::{Execution, OpResult, Stop};
@@ -15,7 +15,7 @@ pub(super) struct Until {
     pub(super) expected: Vec<Vec<Datum>>,
     /// Whether the rows found must be these, or must not.
     pub(super) until_equal: bool,
-    /// How long it may wait; for ever if none.
+    /// How long it may wait; `None` for no limit.
     pub(super) timeout_ms: Option<u64>,
 }
 
@@ -29,7 +29,7 @@ impl Execution<'_> {
     ) -> Result<OpResult, Stop> {
         self.before_looking(table, &condition, &columns)?;
         let actual = self.rows.matching(table, &condition, self.work)?;
-        // Each is searched for among the expected ones, which are sorted.
+        // Each row is searched for among the expected rows, which are sorted.
         let times = 2 + usize::BITS - until.expected.len().leading_zeros();
         self.work.spend_times(times as usize, values_in(&actual, &columns))?;
         let equal = same_rows(&columns, &actual, &until.expected);
@@ -44,25 +44,25 @@ impl Execution<'_> {
             };
             return Err(Error::new(tag::TIMED_OUT, details).into());
         }
-        // What the transaction has changed itself may depend on any row of the table.
+        // The transaction's own changes may depend on any row of the table.
         let is_changed = self.rows.is_changed() || !self.gathering.is_empty();
         let seen = (!is_changed).then(|| Box::new((condition, columns)));
         Err(Stop::Unsatisfied(until.timeout_ms, Interest { table, seen }))
     }
 }
 
-/// What a `wait` that does not hold looks at.
+/// The rows and columns that an unsatisfied `wait` looks at.
 #[derive(Clone, Debug)]
 pub struct Interest {
     /// The table.
     pub table: TableId,
-    /// The rows and the columns of it; none if every change of the table matters.
+    /// The rows and columns; `None` if every change of the table matters.
     seen: Option<Box<(Condition, Vec<ColumnId>)>>,
 }
 
 impl Interest {
-    /// Whether one of these changes of its table can make a difference. To be asked only as long as
-    /// that takes less than `work` steps; beyond, it is taken for granted.
+    /// Whether one of these changes of its table can make a difference. Checks this for at most `work` steps;
+    /// beyond that, it returns true.
     #[must_use]
     pub fn touched_by(&self, changes: &[RowChange], work: u64) -> bool {
         let Some((condition, columns)) = self.seen.as_deref() else { return true };
@@ -98,7 +98,7 @@ fn same_rows(columns: &[ColumnId], actual: &[Row], expected: &[Vec<Datum>]) -> b
     expected.sort();
     expected.dedup();
     let mut found = vec![false; expected.len()];
-    // The first row that nobody expects is the answer.
+    // The first row that is not expected decides the result.
     let all_expected = actual.iter().all(|row| {
         let at = expected.binary_search(&Store::project(row, columns));
         at.is_ok_and(|at| {

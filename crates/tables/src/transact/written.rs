@@ -1,6 +1,6 @@
 //! Operations as OVSDB clients write them: from JSON to [`Operation`].
 //!
-//! An operation is parsed when its turn comes. The protocol demands the results of the operations in front of a
+//! An operation is parsed when its turn comes: the protocol requires the results of the operations before a
 //! malformed one, and a name may stand for a UUID that an earlier operation has created.
 
 use super::Execution;
@@ -16,11 +16,11 @@ use crate::schema::{ColumnId, TableId, TableSchema};
 use crate::value::Datum;
 use paceline_types::Uuid;
 
-/// What parsing leads to; nothing if a member is missing, which [`Members::finish`] reports.
+/// The result of parsing; `None` if a member is missing, which [`Members::finish`] reports.
 type Parsed = Result<Option<Operation>, Error>;
 
 impl Execution<'_> {
-    /// Parses the operation called `word`.
+    /// Parses the operation named `word`.
     pub(super) fn parse(&mut self, word: &str, members: &mut Members<'_>) -> Parsed {
         match word {
             "insert" => self.parse_insert(members),
@@ -76,7 +76,7 @@ impl Execution<'_> {
         let text = json.as_str().unwrap_or_default();
         let uuid: Uuid = text.parse().map_err(|_| Error::syntax(json, "bad uuid"))?;
         let edit = self.rows.edit()?;
-        // One that this transaction has inserted and deleted again is free.
+        // A UUID that this transaction has inserted and deleted again is free.
         let was_there = edit.before(table, uuid).is_some_and(|before| before.old.is_some());
         if edit.store.row(table, uuid).is_some() || was_there {
             let details = format!(
@@ -173,7 +173,7 @@ impl Execution<'_> {
             Some("!=") => false,
             _ => return Err(Error::syntax(until, "\"until\" must be \"==\" or \"!=\"")),
         };
-        // Each expected row is made with all its columns, and compared.
+        // Each expected row is built with all its columns, and compared.
         self.work.spend_times(rows.len(), 2 * schema.table(table).columns.len())?;
         let mut expected = Vec::with_capacity(rows.len());
         for row in rows {
@@ -198,7 +198,7 @@ impl Execution<'_> {
         Condition::parse(json, schema.table(table), Some(&mut self.symbols))
     }
 
-    /// Parses a row: all columns, defaults where nothing was said, and the columns that were named.
+    /// Parses a row: all columns, with defaults for those not given, and the columns that were given.
     fn parse_row(
         &mut self,
         json: &Json,
@@ -224,7 +224,7 @@ impl Execution<'_> {
     }
 }
 
-/// What is wrong with setting these columns of rows that exist, if one of them never changes.
+/// The error for setting these columns in existing rows, if one of them is immutable.
 pub(super) fn immutable_in(schema: &TableSchema, named: &[ColumnId]) -> Option<String> {
     let id = named.iter().find(|id| !schema.column(**id).mutable)?;
     let column = &schema.column(*id).name;

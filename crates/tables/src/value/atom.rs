@@ -1,8 +1,8 @@
 //! A single scalar: integer, real, boolean, string or UUID.
 //!
-//! Short strings live inside the value, long ones are shared; which form is used depends on the
-//! length alone, so equal strings have equal forms. Atoms are ordered as OVSDB sorts sets: numbers
-//! by value, strings by their bytes, UUIDs by their bytes.
+//! Short strings are stored inside the value, long ones are shared. The form depends only on the length, so equal
+//! strings have equal forms. Atoms are ordered as OVSDB sorts sets: numbers by value, strings by their bytes, UUIDs
+//! by their bytes.
 
 use super::symbols::Symbols;
 use crate::error::{Error, tag};
@@ -52,7 +52,7 @@ impl Atom {
         Self::Real(if real == 0.0 { 0.0 } else { real })
     }
 
-    /// The value a column of this type has when nothing was said.
+    /// The default value of a column of this type.
     #[must_use]
     pub fn default_of(atom: AtomType) -> Self {
         match atom {
@@ -107,13 +107,13 @@ impl Atom {
         }
     }
 
-    /// The steps that comparing or copying it takes: more for a long string, because comparing reads it.
+    /// The steps of comparing or copying it. A long string takes more, because comparing reads it.
     pub(crate) fn steps(&self) -> usize {
         1 + self.memory() / 64
     }
 
-    /// Parses `json` as an atom of type `base`, checking its constraints. Named UUIDs are resolved
-    /// in `symbols`, or refused where there are none.
+    /// Parses `json` as an atom of type `base`, checking its constraints. Named UUIDs are resolved in `symbols`, or
+    /// refused if there are none.
     pub fn parse(
         json: &Json,
         base: &BaseType,
@@ -132,7 +132,7 @@ impl Atom {
         Ok(atom)
     }
 
-    /// This atom as one of type `base`, checking its constraints.
+    /// Converts this atom to type `base`, checking its constraints.
     pub(crate) fn fitted(self, base: &BaseType) -> Result<Self, Error> {
         let atom = match (base.atom, self) {
             (AtomType::Real, Self::Integer(integer)) => Self::Real(integer as f64),
@@ -199,7 +199,7 @@ impl Atom {
         }
     }
 
-    /// The form error messages show: strings bare where they cannot be mistaken for anything else.
+    /// The form in error messages: strings are unquoted where they cannot be mistaken for something else.
     #[must_use]
     pub fn to_text(&self) -> String {
         match self {
@@ -254,7 +254,7 @@ fn check_range<T: PartialOrd + std::fmt::Display>(
     Err(Error::new(tag::CONSTRAINT, details))
 }
 
-/// The UUID of `["uuid", text]`, or of `["named-uuid", name]` where `symbols` are given.
+/// The UUID of `["uuid", text]`, or of `["named-uuid", name]` if `symbols` are given.
 fn parse_uuid(json: &Json, symbols: Option<&mut Symbols<'_>>) -> Result<Uuid, Error> {
     if let Some([Json::String(word), Json::String(text)]) = json.as_array() {
         match (&**word, symbols) {

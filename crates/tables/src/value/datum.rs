@@ -1,8 +1,7 @@
 //! The value of a column: nothing, one atom, a set or a map.
 //!
-//! The form follows from the content alone (a set of one is [`Datum::One`], an empty map is
-//! [`Datum::Empty`]), sets and maps are sorted and without duplicates, so equal values are equal
-//! structures.
+//! The form depends only on the content (a set of one is [`Datum::One`], an empty map is [`Datum::Empty`]). Sets
+//! and maps are sorted and without duplicates, so equal values are equal structures.
 
 use super::{Atom, Symbols};
 use crate::error::{Error, tag};
@@ -42,7 +41,7 @@ impl Datum {
         if pairs.is_empty() { Self::Empty } else { Self::Map(pairs.into()) }
     }
 
-    /// The value a column of this type has when nothing was said.
+    /// The default value of a column of this type.
     #[must_use]
     pub fn default_of(ty: &Type) -> Self {
         match (ty.min, &ty.value) {
@@ -130,7 +129,7 @@ impl Datum {
         pairs.get(found).map(|(_, value)| value)
     }
 
-    /// The place of an element of a set, or of the pair with this key in a map.
+    /// The index of an element in a set, or of the pair with this key in a map.
     pub(crate) fn place_of(&self, key: &Atom) -> Option<usize> {
         match self {
             Self::Map(pairs) => pairs.binary_search_by(|(known, _)| known.cmp(key)).ok(),
@@ -162,7 +161,8 @@ impl Datum {
         }
     }
 
-    /// Bytes held outside the value itself, if they are at most `most`. Looks at no more elements than that many bytes have.
+    /// Bytes held outside the value itself, if they are at most `most`. Looks at no more elements than fit in that
+    /// many bytes.
     pub(crate) fn memory_within(&self, most: usize) -> Option<usize> {
         let least = self.len().saturating_mul(size_of::<Atom>());
         let memory = if least > most { return None } else { self.memory() };
@@ -177,8 +177,8 @@ impl Datum {
         values.try_fold(0, |sum, value| Some(sum + value.memory_within(most - sum)?))
     }
 
-    /// The steps that comparing or copying it takes: one for each element, and more for long strings,
-    /// because comparing reads them.
+    /// The steps of comparing or copying it: one for each element, and more for long strings, because comparing
+    /// reads them.
     pub(crate) fn steps(&self) -> usize {
         self.len() + self.memory() / 64
     }
@@ -244,7 +244,7 @@ impl Datum {
         Ok(Self::from_sorted(atoms))
     }
 
-    /// The set of these atoms, in any order; of those that are equal it has one.
+    /// The set of these atoms, in any order. Equal atoms are kept once.
     #[must_use]
     pub fn set_of(mut atoms: Vec<Atom>) -> Self {
         atoms.sort();
@@ -252,7 +252,7 @@ impl Datum {
         Self::from_sorted(atoms)
     }
 
-    /// The map of these pairs, in any order; of those with equal keys it has the last.
+    /// The map of these pairs, in any order. Of pairs with equal keys, the last is kept.
     #[must_use]
     pub fn map_of(mut pairs: Vec<(Atom, Atom)>) -> Self {
         pairs.reverse();
@@ -261,8 +261,8 @@ impl Datum {
         Self::from_sorted_pairs(pairs)
     }
 
-    /// This value as one of type `ty` with so many elements, checking all constraints. What is wrong with it is said
-    /// in the words of [`Datum::parse`].
+    /// Converts this value to type `ty` with this many elements, checking all constraints. Errors have the same
+    /// messages as those of [`Datum::parse`].
     pub(crate) fn fitted(self, ty: &Type, bounds: (u32, u32)) -> Result<Self, Error> {
         let class = if ty.value.is_some() { "map" } else { "set" };
         if let Some(details) = given_details(class, self.len(), bounds) {
@@ -336,7 +336,7 @@ impl Datum {
         }
     }
 
-    /// The form error messages show: `[a, b]` for sets, `{a=b}` for maps.
+    /// The form in error messages: `[a, b]` for sets, `{a=b}` for maps.
     #[must_use]
     pub fn to_text(&self, ty: &Type) -> String {
         let mut parts: Vec<String> = self.atoms().iter().map(Atom::to_text).collect();
@@ -350,7 +350,8 @@ impl Datum {
     }
 }
 
-/// What atoms of one type hold outside themselves. Only strings do, so others are not looked at one by one.
+/// Bytes that atoms of one type hold outside themselves. Only strings hold any, so other types are not examined one
+/// by one.
 fn outside<T>(elements: &[T], atom: impl Fn(&T) -> &Atom) -> usize {
     match elements.first() {
         Some(first) if atom(first).as_bytes().is_some() => {
@@ -423,7 +424,7 @@ fn check_given(json: &Json, class: &str, n: usize, bounds: (u32, u32)) -> Result
     }
 }
 
-/// What is wrong with a set or map of `n` members, if that is too few or too many.
+/// The error for a set or map of `n` members, if that is too few or too many.
 fn given_details(class: &str, n: usize, (min, max): (u32, u32)) -> Option<String> {
     if n >= min as usize && n <= max as usize {
         return None;

@@ -1,14 +1,14 @@
-//! Differences between two values of a column, as update2 messages and journal records carry them.
+//! Differences between two values of a column, as used in update2 messages and journal records.
 //!
-//! For a column of at most one element the difference is the new value. For sets it is the
-//! elements in exactly one of the two; for maps the pairs that came or went, and changed keys with
-//! their new value. Applying the difference to the old value gives the new one.
+//! For a column of at most one element, the difference is the new value. For sets it is the elements in exactly one
+//! of the two. For maps it is the added and removed pairs, and changed keys with their new value. Applying the
+//! difference to the old value gives the new one.
 
 use super::{Atom, Datum};
 use crate::schema::Type;
 use std::cmp::Ordering;
 
-/// What turns `old` into `new` in a column of type `ty`.
+/// The difference that turns `old` into `new` in a column of type `ty`.
 #[must_use]
 pub fn diff(old: &Datum, new: &Datum, ty: &Type) -> Datum {
     if ty.max <= 1 {
@@ -27,13 +27,13 @@ pub fn diff(old: &Datum, new: &Datum, ty: &Type) -> Datum {
     }
 }
 
-/// What `old` becomes by `diff` in a column of type `ty`.
+/// The result of applying `diff` to `old` in a column of type `ty`.
 #[must_use]
 pub fn apply_diff(old: &Datum, diff: &Datum, ty: &Type) -> Datum {
     if ty.max <= 1 {
         diff.clone()
     } else if ty.value.is_some() {
-        // A pair that is there already is taken away; a key with another value gets the new one.
+        // A pair that exists already is removed; a key with another value gets the new one.
         Datum::from_sorted_pairs(merge(
             old.pairs(),
             diff.pairs(),
@@ -45,8 +45,8 @@ pub fn apply_diff(old: &Datum, diff: &Datum, ty: &Type) -> Datum {
     }
 }
 
-/// What is left of two lists without the elements they begin and end with in common. Two values of
-/// a large set usually differ in a few elements, and then only those need a closer look.
+/// Two lists without their common beginning and end. Two values of a large set usually differ in a few elements,
+/// and then only those need to be compared.
 pub(crate) fn trim_common<'a, T: PartialEq>(a: &'a [T], b: &'a [T]) -> (&'a [T], &'a [T]) {
     let start = a.iter().zip(b).take_while(|(x, y)| x == y).count();
     let (a, b) = (&a[start..], &b[start..]);
@@ -54,8 +54,8 @@ pub(crate) fn trim_common<'a, T: PartialEq>(a: &'a [T], b: &'a [T]) -> (&'a [T],
     (&a[..a.len() - end], &b[..b.len() - end])
 }
 
-/// Merges two sorted lists: elements of only one side are kept, elements of both sides become what
-/// `both` says.
+/// Merges two sorted lists: elements of only one side are kept, elements of both sides are replaced by the result
+/// of `both`.
 fn merge<T: Clone>(
     a: &[T],
     b: &[T],

@@ -1,4 +1,4 @@
-//! What a column holds: atoms, and the sets and maps made of them.
+//! The values of columns: atoms, and the sets and maps made of them.
 //!
 //! Owns the values, their order, their notation and the checks of a column's type. Values are
 //! small (24 bytes each), cheap to clone and immutable; large ones are shared.

@@ -23,7 +23,7 @@ impl<'a> Symbols<'a> {
         Self { names: BTreeMap::new(), uuids }
     }
 
-    /// Says that a later insert gives `uuid` to the row of this name.
+    /// Registers that a later insert gives `uuid` to the row of this name.
     pub fn announce(&mut self, name: &str, uuid: Uuid) {
         self.names.entry(name.into()).or_insert(Symbol { uuid, created: false });
     }
@@ -33,8 +33,8 @@ impl<'a> Symbols<'a> {
         self.symbol(name).uuid
     }
 
-    /// Marks `name` as the row being inserted, whose UUID is `uuid` if the client chose one.
-    /// Answers the row's UUID, or nothing if an earlier insert had the name already.
+    /// Marks `name` as the row being inserted, whose UUID is `uuid` if the client chose one. Returns the row's
+    /// UUID, or `None` if an earlier insert used the name already.
     pub fn create(&mut self, name: &str, uuid: Option<Uuid>) -> Option<Uuid> {
         let symbol = self.symbol(name);
         if symbol.created {
@@ -47,7 +47,7 @@ impl<'a> Symbols<'a> {
         Some(symbol.uuid)
     }
 
-    /// A UUID nobody has yet.
+    /// A UUID that is not in use yet.
     pub fn fresh(&mut self) -> Uuid {
         self.uuids.next_uuid()
     }

@@ -1,4 +1,4 @@
-//! What one transaction may ask for.
+//! The limits of one transaction.
 
 use paceline_tables::json::{self, Json};
 use paceline_tables::monitor::{Dump, Monitor, Moving, Requests, Version};
@@ -28,7 +28,7 @@ fn selects_of_one_transaction_find_a_bounded_number_of_rows() {
     let mut database = Database::new(Arc::new(schema), UuidSource::from_number(1));
     let rows = 2_000;
     run(&mut database, INSERT, rows);
-    // The select that passes the bound is answered, so that a single one always is.
+    // The select that exceeds the bound is still answered, so that a single select always is.
     let answered = SELECT_ROWS_MAX / rows + 1;
     assert!(matches!(run(&mut database, SELECT, answered).last(), Some(OpResult::Rows(_))));
     let results = run(&mut database, SELECT, answered + 1);
@@ -36,12 +36,12 @@ fn selects_of_one_transaction_find_a_bounded_number_of_rows() {
     assert_eq!(error.tag, "resources exhausted");
 }
 
-/// The steps that reading `operations` takes.
+/// The steps of reading `operations`.
 pub fn reading(operations: &[Json]) -> u64 {
     operations.iter().map(|operation| 4 + operation.memory() as u64 / 16).sum()
 }
 
-/// Runs `operations` within `steps`, those of reading them apart.
+/// Runs `operations` within `steps`, not counting those of reading them.
 fn run_within(database: &mut Database, operations: &[Json], steps: u64) -> Vec<OpResult> {
     let context =
         Context { elapsed_ms: 0, owns_lock: &|_| false, read_only: false, maintained: &[] };
@@ -69,7 +69,7 @@ fn texts(results: &[OpResult]) -> String {
     String::from_utf8(text).unwrap()
 }
 
-/// D4: rows tested, clauses, mutations and copied elements are bounded, and what is refused has changed
+/// D4: rows tested, clauses, mutations and copied elements are bounded, and a refused transaction has changed
 /// nothing.
 #[test]
 fn a_transaction_that_takes_too_many_steps_is_refused_d4() {
@@ -99,7 +99,7 @@ fn a_transaction_that_takes_too_many_steps_is_refused_d4() {
     }
 }
 
-/// D4: a long string counts for what it takes to compare or copy it.
+/// D4: a long string takes as many steps as comparing or copying it.
 #[test]
 fn long_strings_take_steps_d4() {
     const STRINGS: &str = r#"{"name":"db","tables":{"T":{"columns":{"s":{"type":"string"},
@@ -127,8 +127,8 @@ fn long_strings_take_steps_d4() {
     }
 }
 
-/// A UUID that a client chooses is free as in `ovsdb-server`: not if a row has it, or had it before the
-/// transaction; again if the transaction itself has inserted and deleted the row, or in another table.
+/// A UUID that a client chooses is free or not as in `ovsdb-server`. It is taken if a row has it, or had it before
+/// the transaction. It is free if the transaction itself inserted and deleted the row, or in another table.
 #[test]
 fn a_chosen_uuid_is_free_or_not() {
     const TWO: &str = r#"{"name":"db","tables":{"T":{"columns":{"k":{"type":"integer"}},"isRoot":true},
@@ -160,7 +160,7 @@ fn a_chosen_uuid_is_free_or_not() {
     }
 }
 
-/// D4: rows that an index finds take steps of their own only.
+/// D4: rows found by an index take only their own steps.
 #[test]
 fn a_row_that_is_found_by_its_uuid_takes_few_steps() {
     let mut database = with_rows(SCHEMA, 1_000);
@@ -175,7 +175,7 @@ const SETS: &str = r#"{"name":"db","tables":{"T":{"columns":{"k":{"type":"intege
     "set":{"type":{"key":"integer","min":0,"max":"unlimited"}},
     "map":{"type":{"key":"integer","value":"string","min":0,"max":"unlimited"}}}}}}"#;
 
-/// D4: many mutations of a large set or map copy it once, and come out as if each had copied it.
+/// D4: many mutations of a large set or map copy it once, with the same result as if each had copied it.
 #[test]
 fn mutations_of_a_large_set_copy_it_once_d4() {
     let mut database = with_rows(SETS, 0);
@@ -189,7 +189,7 @@ fn mutations_of_a_large_set_copy_it_once_d4() {
         other => panic!("{other:?}"),
     });
     let (one, two) = (uuids.next().unwrap(), uuids.next().unwrap());
-    // A clause that always holds makes the second row take the other way.
+    // A clause that always holds makes the second row use the other code path.
     let mutations = |uuid, more: &str, times: i64| -> Vec<Json> {
         let mutate = |n: i64| {
             parsed(&format!(
@@ -218,7 +218,7 @@ fn mutations_of_a_large_set_copy_it_once_d4() {
     assert_eq!(rows.rows().len(), 1, "both rows hold the same");
 }
 
-/// What only reads gets the same answers from a snapshot as from the head.
+/// A transaction that only reads gets the same answers from a snapshot as from the head.
 #[test]
 fn a_snapshot_answers_as_the_head_does() {
     const INDEXED: &str = r#"{"name":"db","tables":{"T":{"columns":{"k":{"type":"integer"},
@@ -259,7 +259,7 @@ fn a_snapshot_answers_as_the_head_does() {
     assert_eq!(texts(&copied), texts(&run_within(&mut database, &operations, 100_000)));
 }
 
-/// Only what neither changes nor waits may run on a snapshot.
+/// Only a transaction that neither changes anything nor waits may run on a snapshot.
 #[test]
 fn what_changes_or_waits_does_not_only_read() {
     let mut database = with_rows(SCHEMA, 300);
@@ -292,8 +292,8 @@ fn what_changes_or_waits_does_not_only_read() {
 const UNIQUE: &str = r#"{"name":"db","tables":{"T":{"columns":{"k":{"type":"integer"},
     "s":{"type":"string"}},"indexes":[["k"]],"isRoot":true}}}"#;
 
-/// D4: in a transaction many rows may have the same values in an index. Each that a look-up finds takes steps,
-/// whatever is done with it then.
+/// D4: in a transaction many rows may have the same values in an index. Each row that a look-up finds takes steps,
+/// whatever is done with it.
 #[test]
 fn rows_that_have_the_same_values_in_an_index_take_steps_each_d4() {
     let mutate = r#"{"op":"mutate","table":"T","where":[["k","==",0]],"mutations":[]}"#;
@@ -308,7 +308,7 @@ fn rows_that_have_the_same_values_in_an_index_take_steps_each_d4() {
         assert!(results.contains("resources exhausted"), "{operation}");
         let estimate = Estimate::of(&operations, database.store());
         assert!(estimate.work > 500 * 500, "{operation}: {}", estimate.work);
-        // Of rows that differ each look-up finds one.
+        // If the rows differ, each look-up finds one.
         let insert = |k| parsed(&format!(r#"{{"op":"insert","table":"T","row":{{"k":{k}}}}}"#));
         let operations = [(0..500).map(insert).collect(), vec![parsed(operation); 500]].concat();
         let results = texts(&run_within(&mut database, &operations, 100_000));
@@ -316,8 +316,8 @@ fn rows_that_have_the_same_values_in_an_index_take_steps_each_d4() {
     }
 }
 
-/// D4: an inserted row takes a step for each of its columns, and more for long values; so do the rows that a
-/// `wait` expects, and the places that deleted rows have left.
+/// D4: an inserted row takes a step for each of its columns, and more for long values. So do the rows that a `wait`
+/// expects, and the slots of deleted rows.
 #[test]
 fn inserted_and_expected_rows_and_empty_places_take_steps_d4() {
     let long = format!(r#"{{"op":"insert","table":"T","row":{{"s":"{}"}}}}"#, "x".repeat(64_000));
@@ -343,7 +343,7 @@ fn inserted_and_expected_rows_and_empty_places_take_steps_d4() {
 const STRING: &str = r#"{"name":"db","tables":{"T":{"columns":{"k":{"type":"integer"},
     "s":{"type":"string"}},"isRoot":true}}}"#;
 
-/// Only what inserts a row for good changes something in any case.
+/// Only a transaction that inserts a row permanently certainly changes something.
 #[test]
 fn what_inserts_for_good_surely_changes() {
     const TWO: &str = r#"{"name":"db","tables":{"T":{"columns":{"k":{"type":"integer"}},"isRoot":true},
@@ -376,7 +376,7 @@ fn monitor(database: &Database, clauses: &str) -> Arc<Monitor> {
     Arc::new(monitor.unwrap())
 }
 
-/// D4: rows that a monitor does not show are tested a piece at a time, and all rows that it shows come.
+/// D4: rows that a monitor does not show are tested a piece at a time, and all rows that it shows are written.
 #[test]
 fn a_dump_stops_for_others_while_it_finds_nothing_d4() {
     let mut database = with_rows(SCHEMA, 2_000);
@@ -393,8 +393,9 @@ fn a_dump_stops_for_others_while_it_finds_nothing_d4() {
     assert!(text.starts_with(r#"{"T":{""#) && text.ends_with(r#"{"initial":{"k":7}}}}"#), "{text}");
 }
 
-/// D4: pairs of maps whose weak side dangles and whose strong side keeps the next row alive go one after the other; each
-/// looks at no more than its neighbours, so that a long chain of them goes in time.
+/// D4: pairs of maps whose weak side dangles and whose strong side keeps the next row alive are removed one after
+/// the other. Each looks at no more than its neighbours, so the time for a long chain is proportional to its
+/// length.
 #[test]
 fn a_long_chain_of_weak_and_strong_references_goes_in_time_d4() {
     const CHAIN: &str = r#"{"name":"db","tables":{"T":{"columns":{"k":{"type":"integer"}}},
@@ -444,8 +445,8 @@ fn changed_conditions_stop_for_others_while_they_find_nothing_d4() {
     assert!(text.starts_with(r#"{"T":{""#) && text.ends_with(r#"{"insert":{"k":7}}}}"#), "{text}");
 }
 
-/// D4: clauses that are tested one by one are as many steps for a changed row; those that clients use by the
-/// thousand are few, and hold for the same rows as a few do.
+/// D4: clauses that are tested one by one take a step each for a changed row. The kinds of clause that clients use by
+/// the thousand take few steps, and hold for the same rows.
 #[test]
 fn clauses_of_monitors_that_every_change_tests_are_few_d4() {
     const TAGS: &str = r#"{"name":"db","tables":{"T":{"columns":{"k":{"type":"integer"},
@@ -468,4 +469,46 @@ fn clauses_of_monitors_that_every_change_tests_are_few_d4() {
         assert!(!Dump::new(wanted, database.snapshot()).write(1 << 20, &mut text));
         assert_eq!(text != b"{}", shown, "{set}");
     }
+}
+
+/// D1, D4: operations behind one that fails take neither memory nor steps, however many they are.
+#[test]
+fn operations_behind_one_that_fails_are_a_number_d1_d4() {
+    let mut database = with_rows(SCHEMA, 0);
+    let context =
+        Context { elapsed_ms: 0, owns_lock: &|_| false, read_only: false, maintained: &[] };
+    let operations = vec![Json::Integer(1); 1_000_000];
+    let mut work = Work::at_most(u64::MAX);
+    let outcome = database.execute_within(&operations, &context, &mut work);
+    let Outcome::Done(done) = outcome else { panic!("{outcome:?}") };
+    assert!(matches!(done.results[..], [OpResult::Error(_), OpResult::Nulls(999_999)]));
+    assert!(done.results.capacity() < 100, "room for {}", done.results.capacity());
+    assert!(work.spent() < 10, "{} steps", work.spent());
+    let mut text = Vec::new();
+    OpResult::Nulls(3).write(&mut text);
+    assert_eq!(text, b"null,null,null");
+}
+
+/// D4: to look for names of rows that later operations insert takes a step for each operation, if there is such a name.
+#[test]
+fn looking_for_names_takes_steps_d4() {
+    let mut database = with_rows(SCHEMA, 0);
+    let context =
+        Context { elapsed_ms: 0, owns_lock: &|_| false, read_only: false, maintained: &[] };
+    let named = r#"{"op":"insert","table":"T","row":{},"uuid-name":"a",
+        "uuid":"00000000-0000-0000-0000-000000000001"}"#;
+    let mut operations = vec![Json::Integer(1); 10_000];
+    let mut tags = |operations: &[Json]| {
+        let mut work = Work::at_most(1_000);
+        match database.execute_within(operations, &context, &mut work) {
+            Outcome::Done(done) => match &done.results[..] {
+                [OpResult::Error(error), OpResult::Nulls(nulls)] => (error.tag, *nulls),
+                results => panic!("{results:?}"),
+            },
+            waiting @ Outcome::Waiting { .. } => panic!("{waiting:?}"),
+        }
+    };
+    assert_eq!(tags(&operations), ("syntax error", 9_999));
+    operations.push(json::parse(named.as_bytes(), 100).unwrap());
+    assert_eq!(tags(&operations), ("resources exhausted", 10_000));
 }

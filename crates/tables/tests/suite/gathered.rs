@@ -8,7 +8,7 @@ use paceline_types::UuidSource;
 use paceline_types::limits::CHANGE_STEPS_MAX;
 use std::sync::Arc;
 
-/// Parents that refer to their children and count them, as clients of network databases have them.
+/// Parents that refer to their children and count them, as in network databases.
 const SCHEMA: &str = r#"{"name":"db","tables":{
     "Parent":{"isRoot":true,"indexes":[["name"]],"columns":{
         "name":{"type":"string"},
@@ -47,8 +47,8 @@ fn uuid(number: usize) -> String {
     format!("00000000-0000-4000-8000-{number:012x}")
 }
 
-/// The bulk load of a client: a child is inserted and its parent refers to it, `times` times, with `parent`
-/// as the condition on the parent and `more` as further mutations of it.
+/// The bulk load of a client: `times` times, a child is inserted and its parent refers to it. `parent` is the
+/// condition on the parent and `more` are further mutations of it.
 fn bulk(times: usize, parent: &str, more: &str) -> Vec<Json> {
     let first = r#"{"op":"insert","table":"Parent","uuid-name":"p","row":{"name":"sw"}}"#;
     let children = (0..times).flat_map(|n| {
@@ -92,7 +92,7 @@ fn a_large_bulk_load_is_within_the_limit_d4() {
     assert!(!results.iter().any(|result| matches!(result, OpResult::Error(_))));
 }
 
-/// What one operation may be, on parents 0 to 2, one of which is deleted now and then.
+/// A random operation on parents 0 to 2, one of which is deleted now and then.
 fn operation(random: &mut Random) -> Json {
     let one = uuid(random.below(3));
     let by_uuid = format!(r#"["_uuid","==",["uuid","{one}"]]"#);
@@ -139,8 +139,8 @@ fn operation(random: &mut Random) -> Json {
     })
 }
 
-/// One transaction of many operations gives the same results, and leaves the same rows, as each operation
-/// in a transaction of its own.
+/// One transaction of many operations gives the same results, and leaves the same rows, as each operation in its
+/// own transaction.
 #[test]
 fn operations_of_one_transaction_see_what_mutations_before_them_did() {
     for seed in 0..200 {
@@ -162,7 +162,7 @@ fn operations_of_one_transaction_see_what_mutations_before_them_did() {
         for database in [&mut together, &mut apart] {
             run(database, &start, u64::MAX);
         }
-        // The UUIDs of children differ; those of parents do not.
+        // The UUIDs of children differ; those of parents are equal.
         let comparable = |results: &[OpResult]| -> Vec<String> {
             let is_shown = |result: &&OpResult| !matches!(result, OpResult::Uuid(_));
             results

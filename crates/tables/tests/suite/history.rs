@@ -1,4 +1,4 @@
-//! Going back and standing still: undone transactions leave no trace, snapshots never change.
+//! Undo and snapshots: undone transactions leave no trace, snapshots never change.
 
 use crate::model::schema::{Base, Column, Kind, Limit, Schema, Table};
 use crate::model::{Model, Tables};
@@ -28,7 +28,7 @@ impl History {
         }
     }
 
-    /// Takes the latest `count` transactions back, the newest first.
+    /// Undoes the latest `count` transactions, the newest first.
     fn undo(&mut self, count: usize) {
         for _ in 0..count {
             let Some((changes, before)) = self.done.pop() else { return };
@@ -88,7 +88,7 @@ fn undo_and_snapshots_restore_and_keep_the_content() {
     }
 }
 
-/// A table that fills several chunks of slots, with an index, and rows that live by reference.
+/// A table that fills several chunks of slots, with an index, and rows that exist only while referred to.
 fn large_schema() -> Schema {
     let column = |name: &str, key: Base, max: usize, min: usize| Column {
         key,
@@ -155,7 +155,7 @@ fn large_tables_behave_like_small_ones() {
         let mut history = History::new(world);
         history.take_snapshot();
         for text in [
-            // Slots of deleted rows are used again.
+            // Slots of deleted rows are reused.
             r#"[{"op":"delete","table":"Parent","where":[["number","<",1150]]}]"#,
             r#"[{"op":"mutate","table":"Parent","where":[],"mutations":[["number","+=",1]]}]"#,
             r#"[{"op":"mutate","table":"Parent","where":[["number",">",1290]],"mutations":[["number","*=",0]]}]"#,
@@ -178,7 +178,7 @@ fn large_tables_behave_like_small_ones() {
     }
 }
 
-/// An empty transaction does nothing and says so.
+/// An empty transaction does nothing and reports no changes.
 #[test]
 fn empty_transaction() {
     let mut world = World::of(large_schema(), 0);

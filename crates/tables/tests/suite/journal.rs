@@ -13,8 +13,7 @@ use paceline_types::UuidSource;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// `tables` as the journal keeps them: ephemeral columns are back at their defaults, and versions
-/// are not compared.
+/// `tables` as the journal keeps them: ephemeral columns have their defaults, and versions are not compared.
 fn kept(schema: &Schema, tables: &Tables) -> Tables {
     let row = |at: usize, row: &Row| -> Row {
         let fields = row.iter().enumerate().map(|(column, value)| {
@@ -38,7 +37,7 @@ fn content(schema: &Schema, database: &Database) -> Tables {
     tables
 }
 
-/// Appends the record of `changes`; checks that it says when and why.
+/// Appends the record of `changes`; checks its date and comment.
 fn record(world: &World, changes: &Changes) -> Option<Vec<u8>> {
     let mut out = b"before".to_vec();
     let told = write_record(changes, world.real.schema(), &[], "because", 1_234, &mut out);
@@ -57,7 +56,7 @@ fn record(world: &World, changes: &Changes) -> Option<Vec<u8>> {
     })
 }
 
-/// Does what `record` says.
+/// Applies `record`.
 fn apply(database: &mut Database, record: &[u8]) {
     database.apply_record(record).unwrap_or_else(|error| panic!("{error}"));
 }
@@ -118,7 +117,7 @@ fn skipped_tables_are_not_written() {
     assert!(skipped > 500, "{skipped}");
 }
 
-/// `schema` with one thing changed: a column less, one more, or one of another type.
+/// `schema` with one change: a column removed, a column added, or a column of another type.
 fn altered(random: &mut Random, schema: &Schema) -> Schema {
     let mut schema = schema.clone();
     let tables = schema.tables.len();
@@ -150,8 +149,8 @@ fn altered(random: &mut Random, schema: &Schema) -> Schema {
     schema
 }
 
-/// What conversion to `to` must give: columns of the same name are carried over, others have
-/// their default, and every value must fit.
+/// The expected result of conversion to `to`: columns of the same name are kept, others have their default, and
+/// every value must fit.
 fn converted(from: &Schema, tables: &Tables, to: &Schema) -> Option<Tables> {
     let mut new: Tables = to.tables.iter().map(|_| BTreeMap::new()).collect();
     for (at, rows) in tables.iter().enumerate() {

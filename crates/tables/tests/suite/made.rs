@@ -1,4 +1,4 @@
-//! Transactions that are made in the process do what the same JSON does.
+//! Transactions that are built in the process have the same effect as the same JSON.
 
 use paceline_tables::json::{self, Json};
 use paceline_tables::schema::Schema;
@@ -29,7 +29,7 @@ fn schema() -> Arc<Schema> {
     Arc::new(Schema::parse(&json::parse(SCHEMA.as_bytes(), 100).unwrap()).unwrap())
 }
 
-/// What a transaction answers on a database with one row, and the rows after it.
+/// The answer to a transaction on a database with one row, and the rows after it.
 fn run<'a>(schema: &Arc<Schema>, operations: impl Into<Operations<'a>>) -> String {
     let mut database = Database::new(Arc::clone(schema), UuidSource::from_number(1));
     let context =
@@ -40,10 +40,10 @@ fn run<'a>(schema: &Arc<Schema>, operations: impl Into<Operations<'a>>) -> Strin
     let mut out = Vec::new();
     for result in &done.results {
         match result {
-            // The UUID of a new row is drawn at another moment.
+            // The UUID of a new row is drawn at another time.
             OpResult::Uuid(_) => out.extend_from_slice(b"uuid"),
             OpResult::Error(error) => {
-                // A made transaction has no text to quote.
+                // A transaction built in the process has no text to quote.
                 out.extend_from_slice(format!("{}: {}", error.tag, error.details).as_bytes());
             }
             OpResult::Rows(rows) => {
@@ -108,7 +108,7 @@ fn a_transaction_that_was_made_does_what_its_json_does() {
             r#"[{"op":"wait","timeout":0,"table":"T","where":[],"columns":["name"],"until":"==",
                  "rows":[{"name":"a"}]},{"op":"delete","table":"T","where":[]}]"#,
         ),
-        // What fails is refused in the same words and in the same place, and changes nothing.
+        // A failing operation is refused with the same message and at the same place, and changes nothing.
         (
             begin().delete("T", []).expect("T", is("a"), ["name"], [[("name", text("a"))]]),
             r#"[{"op":"delete","table":"T","where":[]},{"op":"wait","timeout":0,"table":"T",
@@ -163,7 +163,7 @@ fn a_transaction_that_was_made_does_what_its_json_does() {
     }
 }
 
-/// A text with a null byte, which no JSON of OVSDB's can say, does not come in another way.
+/// A text with a null byte, which OVSDB's JSON cannot express, is refused here as well.
 #[test]
 fn null_bytes_are_refused() {
     let schema = schema();
@@ -175,7 +175,7 @@ fn null_bytes_are_refused() {
     );
 }
 
-/// What was made for one schema is not run on rows of another.
+/// A transaction built for one schema is not run on rows of another.
 #[test]
 fn a_transaction_for_another_schema_is_refused() {
     let (one, other) = (schema(), schema());

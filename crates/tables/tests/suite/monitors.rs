@@ -1,4 +1,4 @@
-//! Monitors: a client that replays what it is told always has what it asked for.
+//! Monitors: a client that replays its updates always has the content that it asked for.
 
 use crate::generate::{Shape, condition_change, requests};
 use crate::model::schema::Column;
@@ -26,10 +26,10 @@ fn tell_in_pieces(watching: &Arc<Monitor>, world: &World, changes: &Changes) -> 
 
 const KINDS: [&str; 4] = ["initial", "insert", "delete", "modify"];
 
-/// One table of a monitor, as the requests say it in plain words.
+/// One table of a monitor, from its requests.
 struct Watched {
     table: usize,
-    /// Each column with the kinds of change it is told for.
+    /// Each column with the kinds of change it is reported for.
     columns: Vec<(usize, [bool; 4])>,
     /// No clause means every row.
     clauses: Vec<Clause>,
@@ -37,7 +37,7 @@ struct Watched {
     kinds: [bool; 4],
 }
 
-/// What a client knows of the rows: the columns it asked for.
+/// A client's copy of the rows: the columns it asked for.
 type Replica = BTreeMap<usize, BTreeMap<Uuid, BTreeMap<usize, Value>>>;
 
 struct Client {
@@ -131,7 +131,7 @@ fn values<'a>(row: &'a Json, columns: &'a [Column]) -> impl Iterator<Item = (usi
     })
 }
 
-/// One row of an update, and what is needed to understand it.
+/// One row of an update, and what is needed to interpret it.
 struct Telling<'a> {
     watched: &'a Watched,
     columns: &'a [Column],
@@ -140,7 +140,7 @@ struct Telling<'a> {
 }
 
 impl Telling<'_> {
-    /// All columns of a row of which only those that differ from their default may be told.
+    /// All columns of a row; an update may omit those that have their default.
     fn whole(&self, row: &Json) -> BTreeMap<usize, Value> {
         let told = self.watched.columns.iter().map(|(column, _)| *column);
         let mut fields: BTreeMap<usize, Value> =
@@ -342,7 +342,7 @@ fn replaying_updates_gives_the_servers_content() {
     }
 }
 
-/// Whether each kind of update names only columns that want it; answers the kinds by row.
+/// Checks that each kind of update contains only columns that select it; returns the kinds by row.
 fn kinds_told(
     world: &World,
     client: &Client,
@@ -402,7 +402,7 @@ fn kinds_that_were_not_selected_are_never_told() {
     }
 }
 
-/// Every change that was asked for is told, and as what it is.
+/// Checks that every selected change is reported, and as the correct kind.
 fn check_told(
     watched: &Watched,
     told: &BTreeMap<(usize, Uuid), usize>,

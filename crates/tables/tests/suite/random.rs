@@ -3,7 +3,7 @@
 /// A stream of random numbers that depends on its seed alone.
 pub struct Random {
     state: u64,
-    /// Nothing rare happens: what is made is mostly valid.
+    /// Nothing rare happens: the output is mostly valid.
     pub calm: bool,
 }
 
@@ -25,7 +25,7 @@ impl Random {
         (self.next() % n as u64) as usize
     }
 
-    /// A number of `low..=high`.
+    /// A number in `low..=high`.
     pub fn between(&mut self, low: usize, high: usize) -> usize {
         low + self.below(high - low + 1)
     }
@@ -46,7 +46,7 @@ impl Random {
         &all[self.below(all.len())]
     }
 
-    /// Those of `all` that a coin of `percent` chooses, in order.
+    /// The elements of `all`, each chosen with a chance of `percent`, in order.
     pub fn some_of<T: Clone>(&mut self, all: &[T], percent: usize) -> Vec<T> {
         all.iter().filter(|_| self.chance(percent)).cloned().collect()
     }

@@ -1,4 +1,4 @@
-//! Schemas and values that are refused, each with the word, the reason and the offending part.
+//! Schemas and values that are refused, each with the tag, the reason and the offending part.
 
 use crate::generate;
 use crate::random::Random;
@@ -113,7 +113,7 @@ fn column_schemas_that_are_refused() {
     }
 }
 
-/// Types that are refused, with the part that is wrong; without one it is the type itself.
+/// Types that are refused, with the part that is wrong; if none is given, it is the type itself.
 const BAD_TYPES: &[(&str, &str, &str)] = &[
     ("5", "ovsdb type expected", ""),
     (r#""intege""#, "\"intege\" is not an atomic-type", ""),
@@ -134,7 +134,7 @@ const BAD_TYPES: &[(&str, &str, &str)] = &[
     (r#"{"key":"integer","min":0.5}"#, "Type mismatch for member 'min'", ""),
 ];
 
-/// Scalar types that are refused, with the part that is wrong; without one it is all.
+/// Scalar types that are refused, with the part that is wrong; if none is given, it is the whole type.
 const BAD_BASES: &[(&str, &str, &str)] = &[
     (r#"{"type":"integer","minInteger":3,"maxInteger":2}"#, "minInteger exceeds maxInteger", ""),
     (r#"{"type":"integer","minInteger":"3"}"#, "Type mismatch for member 'minInteger'", ""),
@@ -171,12 +171,12 @@ fn types_that_are_refused() {
         check(&format!(r#"{{"key":{base}}}"#), details, syntax);
         check(&format!(r#"{{"key":"uuid","value":{base}}}"#), details, syntax);
     }
-    // OVSDB gives duplicates in a set no tag of their own.
+    // OVSDB has no separate tag for duplicates in a set.
     let twice = parse(r#"{"key":{"type":"integer","enum":["set",[1,1]]}}"#);
     check_error(&Type::parse(&twice).unwrap_err(), "enum", ("ovsdb error", "duplicate", ""));
 }
 
-/// How a type is written back, and what messages call it.
+/// How a type is written back, and its name in messages.
 #[test]
 fn types_that_are_accepted() {
     for (text, written, called) in [
@@ -241,7 +241,7 @@ fn schemas_read_back() {
     }
 }
 
-/// Values of a type: what is refused, by which word, and which part of it.
+/// Values of a type that are refused, with the tag and the offending part.
 #[test]
 fn values_that_are_refused() {
     const SYNTAX: &str = tag::SYNTAX;

@@ -1,5 +1,5 @@
-//! What the end of a transaction takes: rows that are collected, references that go; and changes that are refused
-//! before they are made.
+//! The cost of the end of a transaction: rows that are collected, references that are removed; and changes that are
+//! refused before they are made.
 
 use paceline_tables::json::{self, Json};
 use paceline_tables::monitor::{Requests, Seen, Version};
@@ -8,7 +8,7 @@ use paceline_tables::{Changes, Context, Database, Estimate, OpResult, Outcome, W
 use paceline_types::UuidSource;
 use std::sync::Arc;
 
-/// A tree as network databases have it, and rows that refer to its leaves weakly.
+/// A tree as in network databases, and rows that refer to its leaves weakly.
 const TREE: &str = r#"{"name":"db","tables":{
     "Root":{"isRoot":true,"columns":{
         "bridges":{"type":{"key":{"type":"uuid","refTable":"Bridge"},"min":0,"max":"unlimited"}}}},
@@ -28,7 +28,7 @@ fn database(schema: &str) -> Database {
     Database::new(Arc::new(schema), UuidSource::from_number(1))
 }
 
-/// Runs `operations` within `work`. Answers the text of the results, and what changed.
+/// Runs `operations` within `work`. Returns the text of the results, and the changes.
 fn run(
     database: &mut Database,
     operations: &[Json],
@@ -51,7 +51,7 @@ fn succeed(database: &mut Database, operations: &[Json]) -> u64 {
     work.spent()
 }
 
-/// A root with one bridge that has so many ports, and so many flows that refer to the first ten of them.
+/// A root with one bridge that has `ports` ports, and `flows` flows that refer to the first ten of them.
 fn tree(ports: usize, flows: usize) -> Database {
     let mut database = database(TREE);
     let named = |n: usize| format!(r#"["named-uuid","p{n}"]"#);
@@ -84,8 +84,8 @@ const NO_PORTS: &str = r#"{"op":"update","table":"Bridge","where":[],"row":{"por
 const DELETE_BRIDGES: &str =
     r#"{"op":"mutate","table":"Root","where":[],"mutations":[["bridges","delete",["set",[]]]]}"#;
 
-/// D4: rows that are collected because nothing refers to them any more take steps like rows that are deleted, and
-/// what would take too many is refused and undone.
+/// D4: rows that are collected because they are no longer referred to take steps like deleted rows. A transaction
+/// that would take too many is refused and undone.
 #[test]
 fn collected_rows_take_steps_d4() {
     const PORTS: usize = 3_000;
@@ -101,7 +101,8 @@ fn collected_rows_take_steps_d4() {
     }
 }
 
-/// D4: each row that refers to a deleted row weakly takes steps, and so does the rest of the set in which it does.
+/// D4: each row that refers weakly to a deleted row takes steps, and so does the rest of the set with the
+/// reference.
 #[test]
 fn weak_references_that_go_take_steps_d4() {
     const FLOWS: usize = 1_000;
@@ -120,12 +121,12 @@ fn weak_references_that_go_take_steps_d4() {
     assert!(steps < 200 * FLOWS as u64, "{steps}");
 }
 
-/// D4: moving the references of a column takes steps for those that go as well as for those that come.
+/// D4: changing the references of a column takes steps for the removed as well as for the added ones.
 #[test]
 fn references_that_go_take_steps_d4() {
     const PORTS: usize = 3_000;
     let mut database = tree(PORTS, 0);
-    // Somebody else keeps the ports, so that none is collected.
+    // Another row refers to the ports, so that none is collected.
     let table = database.schema().table_id("Bridge").unwrap();
     let bridge = database.store().rows(table).next().unwrap().clone();
     let mut set = Vec::new();
@@ -143,8 +144,8 @@ fn references_that_go_take_steps_d4() {
     assert!(steps > 2 * PORTS as u64, "{steps}");
 }
 
-/// D4: a transaction that may not change rows is refused when it is about to change the first one, whatever would go
-/// with it; one that finds nothing to change is not.
+/// D4: a transaction that may not change rows is refused when it is about to change the first one, whatever else
+/// that change would delete. A transaction that finds nothing to change is not refused.
 #[test]
 fn changes_that_are_not_allowed_are_refused_before_they_are_made_d4() {
     let mut database = tree(2_000, 10);
@@ -165,8 +166,8 @@ fn changes_that_are_not_allowed_are_refused_before_they_are_made_d4() {
     }
 }
 
-/// D4: pairs of one map that go one after the other, each because the one before it has gone, take steps in their
-/// number, whichever side of the map dangles.
+/// D4: pairs of one map that are removed one after the other, each because the previous one was removed, take steps
+/// in proportion to their number, whichever side of the map dangles.
 #[test]
 fn a_chain_in_one_row_takes_steps_in_its_length_d4() {
     let weak = r#"{"type":"uuid","refTable":"T","refType":"weak"}"#;
@@ -200,7 +201,7 @@ fn a_chain_in_one_row_takes_steps_in_its_length_d4() {
             succeed(&mut database, &operations);
             assert_eq!(count(&database, "T"), length + 1);
             let delete = parsed(r#"{"op":"delete","table":"K","where":[]}"#);
-            // In the middle it is undone, and nothing is lost.
+            // It is undone halfway, and nothing is lost.
             let refused = run(
                 &mut database,
                 std::slice::from_ref(&delete),
@@ -236,8 +237,8 @@ fn operations_that_look_at_no_row_take_steps_d4() {
     }
 }
 
-/// D4: what a monitor sees of a transaction takes a step for each column of a row, however many clauses its condition
-/// has; and nothing if there are too few left.
+/// D4: what a monitor sees of a transaction takes a step for each column of a row, however many clauses its
+/// condition has. If too few steps are left, it takes none.
 #[test]
 fn what_a_monitor_sees_takes_steps_for_columns_not_for_clauses_d4() {
     let mut database = tree(10, 100);

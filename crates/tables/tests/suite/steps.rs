@@ -1,4 +1,5 @@
-//! D4: whatever an operation or a monitor reads of a large value takes steps, and what it does not read takes none.
+//! D4: every part of a large value that an operation or a monitor reads takes steps; parts that it does not read
+//! take none.
 
 use crate::bounds::reading;
 use paceline_tables::json::{self, Json};
@@ -23,7 +24,7 @@ const CONTEXT: Context<'static> =
 const ROWS: usize = 50;
 const BYTES: usize = 256 << 10;
 
-/// One step stands for at most so many bytes that are read.
+/// One step stands for at most this many bytes read.
 const STEP_BYTES: usize = 128;
 
 fn empty() -> Database {
@@ -35,7 +36,7 @@ fn parsed(text: &str) -> Json {
     json::parse(text.as_bytes(), 100).unwrap()
 }
 
-/// Runs an operation. Answers the steps that it takes beyond those of reading it, its results, and what it changed.
+/// Runs an operation. Returns the steps beyond those of reading it, its results, and its changes.
 fn run(database: &mut Database, operation: &str) -> (u64, Vec<OpResult>, Option<Arc<Changes>>) {
     let operations = [parsed(operation)];
     let mut work = Work::at_most(u64::MAX);
@@ -53,7 +54,7 @@ fn ok(database: &mut Database, operation: &str) -> Option<Arc<Changes>> {
     changes
 }
 
-/// A large value of each type. They differ at their very end, if `last` does.
+/// A large value of each type. Values with different `last` differ at their very end.
 fn values(last: char) -> Vec<(&'static str, String)> {
     let long = |at: usize, bytes: usize| format!("\"{at:02}{}{last}\"", "x".repeat(bytes));
     let texts: Vec<String> = (0..16).map(|at| long(at, BYTES / 16)).collect();
@@ -140,7 +141,7 @@ fn what_an_operation_reads_takes_steps_d4() {
     }
 }
 
-/// D4: what an operation does not read takes no steps, however large it is.
+/// D4: values that an operation does not read take no steps, however large they are.
 #[test]
 fn large_values_that_are_not_touched_take_no_steps_d4() {
     for (column, value) in values('a') {
@@ -156,7 +157,7 @@ fn large_values_that_are_not_touched_take_no_steps_d4() {
     }
 }
 
-/// D1, D4: what a change keeps is what it takes away or brings, not what both versions of the row share.
+/// D1, D4: a change keeps what it removes or adds, not what both versions of the row share.
 #[test]
 fn a_change_of_one_column_keeps_no_other_d1() {
     for (column, value) in values('a') {
@@ -169,8 +170,8 @@ fn a_change_of_one_column_keeps_no_other_d1() {
     }
 }
 
-/// D4: an index of long values is read for the rows that have changed in it, and takes steps; so does the look-up that a
-/// snapshot makes.
+/// D4: an index of long values is read for the rows whose indexed values changed, and takes steps; so does the
+/// look-up table of a snapshot.
 #[test]
 fn long_values_of_an_index_take_steps_d4() {
     let mut database = empty();
@@ -179,7 +180,7 @@ fn long_values_of_an_index_take_steps_d4() {
         let row = format!(r#"{{"n":{n},"text":"{text}"}}"#);
         let insert = format!(r#"{{"op":"insert","table":"I","row":{row}}}"#);
         let (steps, ..) = run(&mut database, &insert);
-        // It is added, looked up at the end, and perhaps taken out again.
+        // It is added, looked up at the end, and removed again if the transaction is undone.
         assert!(steps >= (3 * BYTES / STEP_BYTES) as u64, "{steps}");
     }
     let (steps, ..) = run(&mut database, r#"{"op":"update","table":"I","where":[],"row":{"n":7}}"#);
@@ -200,7 +201,7 @@ fn monitor(database: &Database, columns: &str, clauses: &[String]) -> Arc<Monito
     Arc::new(monitor.unwrap())
 }
 
-/// Rows with so many numbers each, all even.
+/// `rows` rows with `elements` numbers each, all even.
 fn numbered(rows: usize, elements: usize) -> Database {
     let mut database = empty();
     let numbers: Vec<String> = (0..elements).map(|n| (2 * n).to_string()).collect();
@@ -212,12 +213,12 @@ fn numbered(rows: usize, elements: usize) -> Database {
     database
 }
 
-/// Clauses none of which holds for such rows.
+/// Clauses that hold for none of these rows.
 fn odd(from: usize, clauses: usize) -> Vec<String> {
     (0..clauses).map(|n| format!(r#"["numbers","includes",{}]"#, 2 * (from + n) + 1)).collect()
 }
 
-/// The pieces in which a change of conditions that shows nothing is written, and the pieces of a dump.
+/// The number of pieces of a change of conditions that shows nothing, and of a dump.
 fn pieces(database: &Database, from: &[String], to: &[String]) -> (usize, usize) {
     let (from, to) = (monitor(database, r#""n""#, from), monitor(database, r#""n""#, to));
     let mut moving = Moving::new(from, to.clone(), database.snapshot());
@@ -234,8 +235,8 @@ fn pieces(database: &Database, from: &[String], to: &[String]) -> (usize, usize)
     (moved, dumped)
 }
 
-/// D4: rows with large sets that many `includes` are tested on take steps for what is looked at: the smaller of the set
-/// and the clauses.
+/// D4: rows with large sets that are tested on many `includes` take steps for what is looked at: the smaller of the
+/// set and the clauses.
 #[test]
 fn many_includes_on_large_sets_take_steps_d4() {
     let database = numbered(200, 2_000);
@@ -250,7 +251,7 @@ fn many_includes_on_large_sets_take_steps_d4() {
     assert!(moved <= 2 && dumped <= 1, "{moved} {dumped}");
 }
 
-/// D4: so do long values that many `==` are tested on.
+/// D4: so do long values that are tested on many `==`.
 #[test]
 fn many_equals_on_long_values_take_steps_d4() {
     for (column, value) in values('a') {
@@ -267,7 +268,7 @@ fn many_equals_on_long_values_take_steps_d4() {
     }
 }
 
-/// Which elements of a row are found does not depend on which of both is searched.
+/// Which elements of a row are found does not depend on which of the two is searched.
 #[test]
 fn many_includes_find_what_a_few_do() {
     let database = numbered(1, 50);
@@ -283,7 +284,7 @@ fn many_includes_find_what_a_few_do() {
     }
 }
 
-/// D4: one row that takes longer than a piece is a piece of its own, which the caller knows before it is made.
+/// D4: one row that takes longer than a piece is a piece of its own, and the caller can see this before it is made.
 #[test]
 fn a_row_that_takes_long_is_announced_d4() {
     let mut database = numbered(3, 10);

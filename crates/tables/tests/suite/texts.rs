@@ -1,11 +1,12 @@
-//! JSON texts: what is written reads back, and the parser agrees with a naive one, right or wrong.
+//! JSON texts: written values read back the same, and the parser agrees with a naive one on valid and invalid
+//! texts.
 
 use crate::random::Random;
 use paceline_tables::json::{self, Json, Object, ParseError, Reader};
 
 const DEPTH: usize = 20;
 
-/// A parser that takes one character at a time and knows no shortcut.
+/// A parser that takes one character at a time and has no shortcuts.
 struct Naive {
     text: Vec<char>,
     at: usize,
@@ -143,14 +144,14 @@ impl Naive {
         if let Some(integer) = whole_number(negative, &whole, &fraction, exponent) {
             return Some(Json::Integer(integer));
         }
-        // What a double cannot tell from a whole number counts as one.
+        // A double that cannot be distinguished from a whole number counts as one.
         let real = text.parse::<f64>().ok().filter(|real| real.is_finite())?;
         let whole = real == real.trunc() && real >= i64::MIN as f64 && real < i64::MAX as f64;
         Some(if whole { Json::Integer(real as i64) } else { Json::Real(real) })
     }
 }
 
-/// Writes the number without a point, if it has none, and reads that.
+/// Writes the number without a point, if it has no fraction, and parses the result.
 fn whole_number(negative: bool, whole: &str, fraction: &str, exponent: i64) -> Option<i64> {
     let digits = format!("{whole}{fraction}");
     let point = whole.len() as i64 + exponent;
@@ -208,7 +209,7 @@ fn what_is_written_reads_back() {
     }
 }
 
-/// Reads the outermost object by pieces.
+/// Reads the outermost object in pieces.
 fn by_pieces(text: &[u8]) -> Result<Json, ParseError> {
     let mut members = Vec::new();
     let mut reader = Reader::new(text, DEPTH);
@@ -324,7 +325,7 @@ fn right_and_wrong_texts_are_told_apart() {
     assert!(right > 5_000 && wrong > 5_000, "{right} {wrong}");
 }
 
-/// D4: whatever the bytes are, the answer is a value or an error.
+/// D4: for any bytes, the answer is a value or an error.
 #[test]
 fn random_bytes_never_panic() {
     let mut random = Random::new(3);
@@ -335,7 +336,7 @@ fn random_bytes_never_panic() {
     }
 }
 
-/// D1: the depth is a bound, exactly.
+/// D1: the bound on depth is exact.
 #[test]
 fn depth_is_bounded_exactly() {
     for depth in [0, 1, 2, 5, 1_000] {
@@ -348,7 +349,7 @@ fn depth_is_bounded_exactly() {
             let error = json::parse(too_deep.as_bytes(), depth).unwrap_err();
             assert_eq!(error.reason, "nested too deeply", "{depth} of {open}");
         }
-        // What was closed no longer counts.
+        // Closed brackets no longer count.
         let flat = format!("[{}]", vec!["[]"; 50].join(","));
         assert_eq!(json::parse(flat.as_bytes(), depth).is_ok(), depth >= 2, "{depth}");
     }
@@ -356,7 +357,7 @@ fn depth_is_bounded_exactly() {
     assert_eq!(json::parse(&unclosed, 1_000).unwrap_err().offset, 1_000);
 }
 
-/// Reals have an exponent where `ovsdb-server` writes one, with a sign and two digits at least.
+/// Reals have an exponent where `ovsdb-server` writes one, with a sign and at least two digits.
 #[test]
 fn reals_are_written_as_c_writes_them() {
     for (real, expected) in [

@@ -4,7 +4,7 @@ use crate::random::Random;
 use crate::world::World;
 use std::collections::BTreeMap;
 
-/// Runs 20 transactions for each seed; answers how often each kind of thing happened.
+/// Runs 20 transactions for each seed; returns how often each kind of event happened.
 fn check(seeds: std::ops::Range<u64>) -> BTreeMap<&'static str, usize> {
     let mut total = BTreeMap::new();
     for seed in seeds {
@@ -23,7 +23,7 @@ fn transactions_agree_with_the_model_1() {
     check(0..1_250);
 }
 
-/// A generator that no longer reaches something would make the comparison hollow.
+/// A generator that no longer reaches some case would make the comparison meaningless.
 #[test]
 fn transactions_agree_with_the_model_2() {
     let total = check(1_250..2_500);

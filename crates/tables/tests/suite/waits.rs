@@ -1,4 +1,4 @@
-//! What an unsatisfied `wait` asks of whoever tries the transaction again.
+//! Which changes make an unsatisfied `wait` worth another try.
 
 use paceline_tables::json::{self, Json};
 use paceline_tables::schema::Schema;
@@ -42,7 +42,7 @@ fn a_wait_whose_time_is_up_fails() {
     assert!(String::from_utf8(text).unwrap().contains("\"timed out\""));
 }
 
-/// A wait is only tried again for changes of rows that it looks at, in columns that it looks at.
+/// A wait is tried again only for changes of rows that it looks at, in columns that it looks at.
 #[test]
 fn only_changes_that_a_wait_can_see_matter_to_it() {
     const WIDE: &str = r#"{"name":"db","tables":{"T":{"columns":{

@@ -1,5 +1,4 @@
-//! A real database and the model side by side: every transaction runs on both, and everything
-//! that can be seen of them is compared.
+//! A real database and the model side by side: every transaction runs on both, and everything visible is compared.
 
 use crate::generate;
 use crate::model::schema::Schema;
@@ -22,15 +21,15 @@ pub const DEPTH: usize = 1_000;
 pub struct World {
     pub real: Database,
     pub model: Model,
-    /// What was done, for the message of a failure.
+    /// The transactions so far, for the message of a failure.
     log: Vec<String>,
     seed: u64,
     /// Every UUID that can be known from outside.
     known: BTreeSet<Uuid>,
     versions: BTreeSet<Value>,
-    /// Rows that were there once, to look up in the indexes.
+    /// Rows that existed earlier, to look up in the indexes.
     past: Vec<(usize, paceline_tables::Row)>,
-    /// How often each kind of thing happened, to see that the generator reaches it.
+    /// How often each kind of event happened, to check that the generator reaches it.
     pub tally: BTreeMap<&'static str, usize>,
 }
 
@@ -102,7 +101,7 @@ impl World {
         self.run(&operations, read_only, maintained)
     }
 
-    /// Runs `operations` on both sides and compares all they do.
+    /// Runs `operations` on both sides and compares all their effects.
     pub fn run(
         &mut self,
         operations: &[Json],
@@ -175,10 +174,12 @@ impl World {
     }
 
     fn compare_results(&self, done: &Done, answers: &[Answer]) {
-        assert_eq!(done.results.len(), answers.len(), "{:?} {answers:?}", done.results);
-        for (result, answer) in done.results.iter().zip(answers) {
+        let each = |result| std::iter::repeat_n(result, OpResult::operations(result));
+        let results: Vec<&OpResult> = done.results.iter().flat_map(each).collect();
+        assert_eq!(results.len(), answers.len(), "{:?} {answers:?}", done.results);
+        for (result, answer) in results.into_iter().zip(answers) {
             match (result, answer) {
-                (OpResult::Empty, Answer::Empty) | (OpResult::Null, Answer::Null) => {}
+                (OpResult::Empty, Answer::Empty) | (OpResult::Nulls(_), Answer::Null) => {}
                 (OpResult::Uuid(a), Answer::Uuid(b)) => assert_eq!(a, b),
                 (OpResult::Count(a), Answer::Count(b)) => assert_eq!(a, b),
                 (OpResult::Error(error), Answer::Error(tags)) => {
@@ -193,7 +194,7 @@ impl World {
         }
     }
 
-    /// Compares what a `select` writes, apart from versions and UUIDs nobody can know.
+    /// Compares the output of a `select`, apart from versions and UUIDs that cannot be known.
     fn compare_rows(&self, real: &OpResult, table: usize, columns: &[usize], rows: &[Vec<Value>]) {
         let schema = &self.model.schema.tables[table];
         let rename = |uuid: Uuid| {
@@ -236,8 +237,8 @@ impl World {
         assert!(rows.is_sorted_by_key(key), "rows are not sorted by {sort:?}");
     }
 
-    /// Takes the model's content over, with the real versions, after checking that exactly the
-    /// rows that changed have new ones, and that the changes say so.
+    /// Takes over the model's content with the real versions. First checks that exactly the changed rows have new
+    /// versions, and that the changes agree.
     fn take_over(&mut self, settled: Settled, changes: Option<&Changes>) {
         let Settled { mut tables, open, .. } = settled;
         let after = contents(&self.model.schema, |table| self.real.store().rows(table));
@@ -295,7 +296,7 @@ impl World {
         assert_eq!(&told, changed);
     }
 
-    /// Compares the whole content, and everything the store derives from it.
+    /// Compares the whole content, and everything that the store derives from it.
     pub fn check_state(&self) {
         let store = self.real.store();
         let schema = &self.model.schema;
@@ -318,7 +319,7 @@ impl World {
         self.check_indexes(store);
     }
 
-    /// Looks up every row, and rows that were there once, in every index.
+    /// Looks up every row, and rows that existed earlier, in every index.
     fn check_indexes(&self, store: &Store) {
         for (at, table) in self.model.schema.tables.iter().enumerate() {
             for (index, columns) in table.indexes.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What clients begin to do.
+//! The actions that clients begin.
 
 use super::edit::token_hash;
 use super::{Conn, Flight, USERS, What, World};
@@ -20,7 +20,7 @@ pub(super) const LOCKS: [&str; 3] = ["k", "l", "m"];
 /// Names of permits that clients choose.
 const NAMES: [&str; 3] = ["x", "y", "z"];
 
-/// What a client asks for.
+/// The content of a client's request.
 struct Body {
     user: String,
     claims: Vec<(String, Mode)>,
@@ -28,11 +28,11 @@ struct Body {
     unknown: Unknown,
 }
 
-/// Most things that are under way at a time.
+/// The most actions under way at a time.
 const FLIGHTS_MAX: usize = 8;
 
 impl World {
-    /// Begins something that takes time.
+    /// Begins an action that takes time.
     pub(super) fn fly(
         &mut self,
         what: What,
@@ -48,7 +48,7 @@ impl World {
         Ok(())
     }
 
-    /// A client does something with sessions or permits.
+    /// A client acts on sessions or permits.
     pub(super) fn do_something(&mut self) -> Result<(), String> {
         if self.flights.len() >= FLIGHTS_MAX {
             return Ok(());
@@ -59,7 +59,7 @@ impl World {
             0..3 if sessions.len() < 2 * self.profile.names => self.begin_session(),
             0..11 => self.ask(&sessions),
             11..15 => {
-                // Clients give back late, too: when the lease is over.
+                // Clients also release late, after the lease has expired.
                 let known = self.model.permits.iter();
                 let known = known.filter(|(_, permit)| permit.hold == Hold::Held);
                 let known: Vec<String> = known.map(|(name, _)| name.clone()).collect();
@@ -108,7 +108,7 @@ impl World {
         })
     }
 
-    /// What gives a user its role; none if it has none.
+    /// The grant of a user's role; `None` if it has none.
     fn granted(&mut self, user: &str) -> Result<Option<Arc<Granted>>, String> {
         let access = Arc::clone(self.daemon()?.host.access());
         let tokens: Vec<u64> = self.tokens.keys().copied().collect();
@@ -123,7 +123,7 @@ impl World {
         Ok(granted.filter(|_| role >= Some(Role::Client)))
     }
 
-    /// What a client asks for: as the name and the digest say, if it chose them.
+    /// The content of a request: determined by the name and the digest, if the client chose them.
     fn body(&mut self, named: Option<(&str, bool)>) -> Body {
         let seed = match named {
             Some((name, other)) => {
@@ -177,10 +177,18 @@ impl World {
         };
         let once = named.is_none() && self.rng.chance(10);
         let lease = session.is_none().then_some(lease);
+        let place = self.choose_place();
         let chosen = named
             .map(|(name, other)| Chosen { name: name.to_owned(), digest: [u8::from(other); 32] });
-        let terms =
-            Terms { session: shared, locks_of: None, lease, user: user.clone(), is_owner: false };
+        let terms = Terms {
+            session: shared,
+            locks_of: None,
+            lease,
+            user: user.clone(),
+            is_owner: false,
+            place,
+            asker: None,
+        };
         let asked = Ask { request, terms, chosen, once, granted: Some(granted) };
         self.note(|world| {
             let number = world.next;
@@ -244,7 +252,7 @@ impl World {
         self.fly(what, async move { Done::Released(registry.give_up_session(&key).await) })
     }
 
-    /// A client does something with locks.
+    /// A client acts on locks.
     pub(super) fn lock_something(&mut self) -> Result<(), String> {
         if self.flights.len() >= FLIGHTS_MAX {
             return Ok(());
@@ -267,7 +275,8 @@ impl World {
         }
         let steals = self.rng.chance(15);
         let wait = Span::from_ms(self.rng.pick(&[0, 300, 5_000, 20_000]));
-        let asking = if steals { Asking::Steal } else { Asking::Wait(wait) };
+        let place = if steals { None } else { self.choose_place() };
+        let asking = if steals { Asking::Steal } else { Asking::Wait(wait, place) };
         let user = self.model.sessions.get(&key).map(|session| session.user.clone());
         let granted = self.granted(&user.unwrap_or_default())?;
         if granted.is_none() {
@@ -288,7 +297,7 @@ impl World {
         self.fly(what, client::lock(registry, session, name.to_owned(), asking, granted))
     }
 
-    /// Whether a client asks for this lock of a session, or gives it back.
+    /// Whether a client is requesting this lock for a session, or releasing it.
     fn is_asking(&self, name: &str, key: &str) -> bool {
         self.flights.values().any(|flight| match &flight.what {
             What::Lock { name: lock, session, .. } | What::Unlock { name: lock, session } => {
@@ -333,7 +342,7 @@ impl World {
         self.fly(what, async move { Done::Unlocked(registry.unlock(&session, &name).await) })
     }
 
-    /// A connection of the OVSDB door comes, locks, steals, unlocks, or goes.
+    /// A connection of the OVSDB door begins, locks, steals, unlocks, or ends.
     fn lock_by_connection(&mut self, name: &str) -> Result<(), String> {
         let conns: Vec<u64> = self.conns.keys().copied().collect();
         let Some(number) = self.rng.pick_any(&conns).filter(|_| self.rng.chance(80)) else {
@@ -393,7 +402,7 @@ impl World {
 
     /// A client that waits for something leaves.
     pub(super) fn leave(&mut self) -> Result<(), String> {
-        // One that leaves while it gives back by name may give back what has the name later.
+        // A client that leaves while it releases by name may release a later permit of that name.
         let stays =
             |what: &What| matches!(what, What::Edit(_) | What::Settle { .. } | What::Unlock { .. });
         let asks = self.flights.iter().filter(|(_, flight)| !stays(&flight.what));

@@ -1,4 +1,4 @@
-//! What must be so after a step: what clients hold is there, and nobody else can have it.
+//! Checks after a step: what clients hold exists, and no other client can get it.
 
 use super::{Edit, What, World};
 use crate::model::{Hold, Node, SessionItem};
@@ -7,7 +7,7 @@ use paceline_types::{Attributes, Claim, Mode, Request, Span};
 use std::collections::BTreeSet;
 
 impl World {
-    /// Everything that clients hold is there.
+    /// Checks that everything that clients hold exists.
     pub(super) fn check_held(&self) -> Result<(), String> {
         let (daemon, now) = (self.daemon()?, self.now());
         for key in &self.live_sessions() {
@@ -39,7 +39,8 @@ impl World {
         Ok(())
     }
 
-    /// Nobody else can get what clients hold: every resource that a permit certainly holds is asked for.
+    /// Checks that no other client can get what clients hold: every resource that a permit certainly holds is
+    /// asked for.
     pub(super) fn check_claims(&self) -> Result<(), String> {
         let is_editing =
             self.flights.values().any(|flight| matches!(flight.what, What::Edit(Edit::Resources)));
@@ -61,9 +62,8 @@ impl World {
         Ok(())
     }
 
-    /// What a permit holds as other clients are told: every resource that a request would wait for behind it,
-    /// if it has nothing below it. This is certain also where an edit was under way when the permit was
-    /// granted.
+    /// What a permit holds as other clients see it: every resource without children that a request would wait
+    /// for behind the permit. This is certain even if an edit was under way when the permit was granted.
     pub(super) fn blocked_by(&self, request: u64, asked: u64) -> Result<BTreeSet<Node>, String> {
         let control = self.daemon()?.host.control();
         let mut nodes = BTreeSet::new();
@@ -85,7 +85,8 @@ impl World {
         Ok(nodes)
     }
 
-    /// A session owns a lock only if its client was told so, or waits for it. Nothing may be about to run.
+    /// Checks that a session owns a lock only if its client received it or waits for it. No task may be
+    /// runnable.
     pub(super) fn check_unasked(&mut self) -> Result<(), String> {
         if !self.is_faulty && self.now() >= self.repaired {
             self.model.left.clear();

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl World {
-    /// Somebody edits the configuration, unless somebody does already.
+    /// Edits the configuration, unless an edit is under way.
     pub(super) fn edit_something(&mut self) -> Result<(), String> {
         if self.flights.values().any(|flight| matches!(flight.what, What::Edit(_))) {
             return Ok(());
@@ -36,7 +36,7 @@ impl World {
     fn edit_resources(&mut self) -> Option<String> {
         let mut graph = self.model.graphs.told().clone();
         let nodes: Vec<String> = graph.0.keys().cloned().collect();
-        // What somebody holds is moved more often than not.
+        // Resources that are held are moved more often than not.
         let held: Vec<String> = self
             .live_permits()
             .iter()
@@ -133,7 +133,7 @@ impl World {
                 )
             }
         };
-        // What a user holds by its connections ends only when it may hold nothing any more.
+        // What a user holds through its connections ends only when its role may hold nothing any more.
         if !matches!(role, "client" | "operator" | "admin") {
             let bound = self.model.sessions.iter();
             let bound = bound.filter(|(_, s)| s.user == user && s.process.is_some());

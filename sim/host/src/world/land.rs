@@ -1,4 +1,4 @@
-//! What clients are told.
+//! The answers that clients receive.
 
 use super::{Edit, Flight, What, World};
 use crate::client::Done;
@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::task::Poll;
 
 impl World {
-    /// Something that a client did is done.
+    /// Handles a completed action of a client.
     pub(super) fn land(&mut self, number: u64, done: Done) -> Result<(), String> {
         let Some(flight) = self.flights.remove(&number) else {
-            // The client left while this was done. What is bound to its connection ends with it.
+            // The client left meanwhile. What is bound to its connection ends with it.
             match done {
                 Done::Session(Ok((session, _))) => {
                     self.daemon()?.registry.connection_ended(std::slice::from_ref(&session.key));
@@ -38,7 +38,7 @@ impl World {
                     self.model.doubt_lock(name);
                     self.model.stolen.insert(name.clone(), self.step);
                 }
-                // What was granted and not written may be on a disk that failed.
+                // A grant that was not written may be on a disk that failed.
                 self.model.left.insert(number, (name.clone(), session.clone()));
                 Ok(())
             }
@@ -99,7 +99,7 @@ impl World {
                         }
                     }));
                 }
-                // The role was taken away while the session began: its connection ends.
+                // The role was revoked while the session began: its connection ends.
                 _ => {
                     daemon.registry.connection_ended(std::slice::from_ref(&shared.key));
                     self.model.doubt_session(&shared.key);
@@ -122,30 +122,34 @@ impl World {
         let request = view.request.0;
         let other = named.as_ref().is_some_and(|(_, other)| *other);
         self.note(|_| format!("#{number} has permit {} ({request}), new {is_new}", view.name));
-        // One that asked before may be told late.
+        // A client that asked before may receive the answer late.
         if self.model.gone.requests.get(&request).is_some_and(|told| *told < flight.since) {
             return Err(format!("request {request} was given back, and is told again"));
         }
         if !is_new {
-            // Another client asked for it, and was told, or will be.
+            // Another client asked for it, and received the answer, or will.
             let known = self.model.permits.get(&view.name).filter(|known| known.request == request);
             return match known.is_some_and(|known| known.other != other) {
                 true => Err(format!("{} ({request}) was asked for with another body", view.name)),
                 false => Ok(()),
             };
         }
+        if named.is_none() {
+            // If several clients ask for it together, another may have asked before.
+            self.check_waited(number, view)?;
+        }
         if !self.requests.insert(request) {
             return Err(format!("the number {request} was used before"));
         }
         let now = self.now();
         if session.as_ref().is_some_and(|key| !self.model.has_session(key, now)) {
-            // Its session ends, and it goes with it.
+            // Its session ends, and the permit with it.
             return Ok(());
         }
-        // Of several clients that ask for one name the first one may have begun the request.
+        // If several clients ask for one name, the first one may have begun the request.
         let pending = named.as_ref().and_then(|(name, _)| self.pending.remove(name));
         let (asked, graphs) = pending.unwrap_or_else(|| (flight.since, graphs.clone()));
-        // Whoever gives back a name gives back what has it then.
+        // A release by name releases the permit that has the name then.
         let gives_back = |flight: &Flight| matches!(&flight.what, What::Settle { name, .. } if *name == view.name);
         let is_given_back = self.flights.values().any(gives_back);
         let permit = PermitItem {
@@ -183,7 +187,7 @@ impl World {
             self.model.stolen.insert(name.to_owned(), self.step);
         }
         if is_robbed || !self.model.has_session(session, now) {
-            // It may have lost it since.
+            // It may have lost the lock since.
             if self.model.has_session(session, now) {
                 let item = LockItem { session: session.to_owned(), fencing, hold: Hold::Unknown };
                 self.model.locks.insert((name.to_owned(), session.to_owned()), item);
@@ -200,20 +204,20 @@ impl World {
         Ok(())
     }
 
-    /// A steal was answered: whoever owned the lock by the numbers known so far must never own it again.
+    /// Called when a steal was answered: the owner by the numbers known so far must never own the lock again.
     fn robbed(&mut self, name: &str, by: &str) {
         if self.is_faulty || self.now() < self.repaired {
-            // The answer does not wait for a disk that is full, or a journal that is being replaced.
+            // The answer does not wait for a full disk, or a journal that is being replaced.
             return;
         }
         let now = self.now();
         let gives_back = |flight: &Flight, by: &str| matches!(&flight.what, What::Unlock { name: lock, session } if lock == name && session == by);
         for ((lock, session), item) in &self.model.locks {
             if self.flights.values().any(|flight| gives_back(flight, session)) {
-                // It was free, and nobody was told that this is on disk.
+                // The lock was free, and no client has received the answer that this is on disk.
                 continue;
             }
-            // One whose session may have ended by itself may come back with it.
+            // A lock whose session may have ended by itself may be restored with it.
             if lock == name && session != by && self.model.has_session(session, now) {
                 self.model.gone.locks.insert((name.to_owned(), item.fencing));
             }
@@ -230,7 +234,7 @@ impl World {
         let is_it = permit.request == request;
         let (session, expires) = (permit.session.clone(), permit.expires);
         let now = self.now();
-        // Another one has the name if its lease ran out.
+        // Another permit has the name if its lease expired.
         let is_over = !is_it
             || expires.is_some_and(|at| at <= now)
             || session.is_some_and(|key| !self.model.has_session(&key, now));
@@ -303,7 +307,7 @@ impl World {
         }
     }
 
-    /// Reads what came to the connections of the OVSDB door.
+    /// Reads the items in the outboxes of OVSDB connections.
     pub(super) fn read_connections(&mut self) -> Result<(), String> {
         let numbers: Vec<u64> = self.conns.keys().copied().collect();
         numbers.into_iter().try_for_each(|number| self.read_all_of(number))
@@ -343,18 +347,19 @@ impl World {
         let session = conn.session.id;
         let fencing = self.daemon()?.host.locking().fencing(session, &name);
         self.note(|_| format!("{by} owns lock {name} ({fencing:?})"));
-        // None if another one stole it meanwhile.
+        // `None` if another session stole it meanwhile.
         let Some(fencing) = fencing else { return Ok(()) };
         if is_steal {
             self.robbed(&name, &by);
         }
-        // The loser's `stolen` is queued before (L4), but in another connection, which may not have been read yet.
+        // The loser's `stolen` is queued before (L4), but in another connection, which may not have been read
+        // yet.
         let loser = self.model.conn_locks.get(&name).map(|(owner, _)| *owner);
         if let Some(loser) = loser.filter(|loser| *loser != number) {
             self.read_all_of(loser)?;
         }
-        // The number is looked up when the news is read. Behind a reply that is held back, several come at
-        // once, of which all but the last are old.
+        // The number is looked up when the notice is read. Behind a reply that is held back, several arrive at
+        // once, of which all but the last are outdated.
         if self.model.fencing.get(&name) != Some(&(fencing, by.clone())) {
             self.model.locked(&name, &by, fencing, self.now())?;
         }
@@ -363,7 +368,7 @@ impl World {
     }
 }
 
-/// Waits until a role is taken away (true) or a session ends (false).
+/// Waits until a role is revoked (true) or a session ends (false).
 async fn until_revoked(granted: &Granted, session: &HeldSession) -> bool {
     let (mut revoked, mut ended) =
         (std::pin::pin!(granted.revoked()), std::pin::pin!(session.ended()));

@@ -1,4 +1,4 @@
-//! The daemon starts, is killed, ends in order, and starts again.
+//! The daemon starts, is killed, shuts down in order, and starts again.
 
 use super::act::LOCKS;
 use super::{Edit, USERS, What, World};
@@ -10,12 +10,12 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Leases up to this long may be lost with the machine.
 const UNSYNCED: Span = paceline_host::UNSYNCED_LEASE_MAX;
 
-/// The resources at first: each with its parents.
+/// The initial resources: each with its parents.
 const FIRST: [(&str, &[usize]); 6] =
     [("a", &[]), ("b", &[0]), ("c", &[0]), ("d", &[1]), ("e", &[]), ("f", &[2, 4])];
 
 impl World {
-    /// The first start, and the configuration.
+    /// The first start, and the initial configuration.
     pub(super) fn begin(&mut self) -> Result<(), String> {
         self.daemon = Some(self.machine.start(Faults::default())?);
         let mut graph = Graph::default();
@@ -60,7 +60,7 @@ impl World {
         }
     }
 
-    /// The daemon ends, in one way or another, and starts again.
+    /// Ends the daemon, in one way or another, and starts it again.
     pub(super) fn restart(&mut self) -> Result<(), String> {
         match self.rng.below(10) {
             0..3 => {
@@ -82,7 +82,7 @@ impl World {
         }
     }
 
-    /// The daemon is dead.
+    /// Called when the daemon is dead.
     pub(super) fn killed(&mut self, loses_power: bool) -> Result<(), String> {
         let Some(daemon) = self.daemon.take() else { return Ok(()) };
         let seed = self.rng.next();
@@ -92,14 +92,14 @@ impl World {
         }
         self.model.unwritten = Gone::default();
         if loses_power {
-            // What was given back was written, but perhaps not synced.
+            // Releases were written, but perhaps not synced.
             self.model.gone = Gone::default();
             self.lose_unsynced();
         }
         self.start_again()
     }
 
-    /// The daemon ends in order.
+    /// Shuts the daemon down in order.
     pub(super) fn stop(&mut self) -> Result<(), String> {
         let is_healthy = !self.is_faulty || self.rng.chance(70);
         if is_healthy {
@@ -107,6 +107,7 @@ impl World {
             self.daemon()?.faults.set(Faults::default());
         }
         self.note(|_| format!("ends in order, with a good disk: {is_healthy}"));
+        self.leave_places(is_healthy);
         self.daemon()?.host.retire();
         for _ in 0..self.rng.below(20) {
             self.step += 1;
@@ -131,7 +132,7 @@ impl World {
         self.start_again()
     }
 
-    /// Of what clients hold only that is certain to be there which was synced. Processes are dead.
+    /// After a power loss only what was synced is certain. All processes are dead.
     fn lose_unsynced(&mut self) {
         let is_long = |lease: Option<Span>| lease.is_some_and(|lease| lease > UNSYNCED);
         self.model.sessions.retain(|_, session| session.process.is_none());
@@ -165,7 +166,8 @@ impl World {
     /// Starts the daemon, perhaps not at the first try.
     fn start_again(&mut self) -> Result<(), String> {
         let now = self.now();
-        // Nobody knows what became of what was under way.
+        self.open_places();
+        // The outcome of actions under way is unknown.
         let asked = self.flights.values().filter_map(|flight| match &flight.what {
             What::Lock { name, session, .. } | What::Unlock { name, session } => {
                 Some((name.clone(), session.clone()))
@@ -210,7 +212,7 @@ impl World {
             };
             self.note(|_| format!("starts with {faults:?}"));
             match self.machine.start(faults) {
-                // A disk that does not fail at the start does not matter: it may be killed now.
+                // If the disk does not fail during the start, the daemon is killed now.
                 Ok(daemon) => self.machine.kill(daemon),
                 Err(error) => self.note(|_| format!("does not start: {error}")),
             }
@@ -222,7 +224,7 @@ impl World {
         self.started()
     }
 
-    /// What clients hold is there, and what they gave back is not.
+    /// Checks that what clients hold exists, and what they released does not.
     fn started(&mut self) -> Result<(), String> {
         let (graph, limit, roles) = self.configured()?;
         if !self.model.graphs.find(self.step, &graph) {
@@ -259,7 +261,7 @@ impl World {
         self.check_claims()
     }
 
-    /// Leases begin anew with the daemon.
+    /// Leases begin again with the daemon.
     fn renew_all(&mut self) {
         let now = self.now();
         for session in self.model.sessions.values_mut().filter(|one| one.hold == Hold::Held) {

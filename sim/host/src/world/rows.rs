@@ -1,4 +1,4 @@
-//! What the database says.
+//! The content of the database.
 
 use super::World;
 use crate::model::Graph;
@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 impl World {
     /// The rows as they are written.
     fn rows(&self) -> Result<Snapshot, String> {
-        // Whoever writes must be done, because this waits for it.
+        // The committer must have finished, because this waits for it.
         self.daemon()?.executor.run_jobs();
         self.daemon()?.own.written().map_err(|error| error.to_string())
     }
@@ -35,7 +35,7 @@ impl World {
         Ok((graph, limit.and_then(|limit| u64::try_from(limit).ok()).unwrap_or(0), roles))
     }
 
-    /// The tokens there are.
+    /// The existing tokens.
     pub(super) fn token_rows(&self) -> Result<BTreeSet<String>, String> {
         let rows = self.rows()?;
         Ok(table(&rows, own::TOKEN_TABLE)
@@ -43,14 +43,16 @@ impl World {
             .collect())
     }
 
-    /// The names of sessions, locks and permits that are kept.
+    /// The names of sessions, locks and permits that are kept, and waiters of the last run.
     pub(super) fn held_rows(&self) -> Result<Vec<String>, String> {
         let rows = self.rows()?;
         let tables = [own::SESSION_TABLE, own::LEASED_LOCK_TABLE, own::PERMIT_TABLE];
+        let waiters = table(&rows, own::WAITER_TABLE).map(|_| "a waiter".to_owned());
         let names = tables
             .into_iter()
             .flat_map(|name| table(&rows, name).map(move |row| (name, row)).collect::<Vec<_>>());
-        Ok(names.map(|(name, row)| format!("{name} {}", text(&rows, name, row, "name"))).collect())
+        let names = names.map(|(name, row)| format!("{name} {}", text(&rows, name, row, "name")));
+        Ok(names.chain(waiters).collect())
     }
 }
 

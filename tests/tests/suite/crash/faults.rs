@@ -1,4 +1,4 @@
-//! A disk that writes little at a time, fills, fails, or is the last thing the daemon touches.
+//! A disk that writes little at a time, becomes full, fails, or is in use when the daemon dies.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -35,7 +35,7 @@ impl Place {
         self.launch().option("--journal-faults", faults)
     }
 
-    /// What a daemon without faults finds, for writer 0, and that nothing is left lying about.
+    /// The transactions of writer 0 that a daemon without faults finds. Also checks that no temporary file is left.
     fn transactions(&self) -> i64 {
         let daemon = self.launch().start().unwrap();
         let there = ledger::contents(&mut daemon.connect());
@@ -45,8 +45,8 @@ impl Place {
     }
 }
 
-/// Promise J5: what has nothing to do with the change that found the disk full goes on, also when
-/// it was sent in one breath with it.
+/// Promise J5: operations that do not depend on the change that found the disk full continue, even if they were sent
+/// together with it.
 #[test]
 fn reads_behind_a_refused_change_are_answered_j5() {
     let place = Place::new();
@@ -117,14 +117,14 @@ fn short_writes_are_finished() {
     }
 }
 
-/// A client that watches A, and has taken in what there was at first.
+/// A client that monitors A, and has read the initial rows.
 fn watcher(daemon: &Daemon) -> Client {
     let mut client = daemon.connect();
     client.call("monitor", &json!(["db", "m", {"A": {"columns": ["i"]}}])).unwrap();
     client
 }
 
-/// Takes an update to the rows of `count` transactions and nothing else.
+/// Receives an update for the rows of `count` transactions and nothing else.
 fn hear(watcher: &mut Client, count: i64) {
     for _ in 0..count {
         assert_eq!(watcher.message().unwrap()["method"], "update");
@@ -132,7 +132,7 @@ fn hear(watcher: &mut Client, count: i64) {
     watcher.call("echo", &json!([])).unwrap();
 }
 
-/// Reads, locks and unlocks go on while nothing can be written.
+/// Reads, locks and unlocks continue while nothing can be written.
 fn check_goes_on(client: &mut Client, transactions: i64) {
     assert_eq!(ledger::contents(client).get(&0).copied().unwrap_or(0), transactions);
     assert_eq!(client.call("unlock", &json!(["held"])).unwrap(), json!({}));
@@ -141,7 +141,7 @@ fn check_goes_on(client: &mut Client, transactions: i64) {
 
 #[test]
 fn a_full_disk_refuses_and_undoes_j5() {
-    // The room ends at different places of a record.
+    // The disk becomes full at different places of a record.
     for room in (20_000..21_000).step_by(97) {
         let place = Place::new();
         let daemon = place.launch_with(&format!("full-after={room}")).start().unwrap();
@@ -173,7 +173,7 @@ fn a_full_disk_refuses_and_undoes_j5() {
 #[test]
 fn room_that_comes_back_is_used_without_a_restart_j5() {
     let place = Place::new();
-    // The limit comes with a signal that by default would end the daemon.
+    // The limit causes a signal that by default would end the daemon.
     let daemon = place.launch().start().unwrap();
     let (mut client, mut watcher) = (daemon.connect(), watcher(&daemon));
     ledger::lock(&mut client, "held");
@@ -238,17 +238,17 @@ fn a_disk_gone_read_only_is_a_clear_word_j6() {
     assert!(hits > 0, "no fault met a transaction");
 }
 
-/// How a scripted session ended.
+/// The result of a scripted session.
 struct Session {
     acknowledged: i64,
     sent: i64,
     refused: Vec<String>,
-    /// The daemon's end, if it came before SIGTERM.
+    /// Whether the daemon died before SIGTERM.
     died: bool,
 }
 
-/// Ordinary and durable transactions, a compaction, and more of them, until the daemon dies or the
-/// script ends. A refused transaction is sent again; if the file is broken, once it is replaced.
+/// Ordinary and durable transactions, a compaction, and more transactions, until the daemon dies or the script ends.
+/// A refused transaction is sent again; if the file is broken, after it was replaced.
 fn play(daemon: Daemon) -> Session {
     let mut client = daemon.connect();
     let mut session = Session { acknowledged: 0, sent: 0, refused: Vec::new(), died: false };
@@ -257,8 +257,8 @@ fn play(daemon: Daemon) -> Session {
             daemon.signal(Signal::USR1);
             session.died |= daemon.log_line_of(&[COMPACTED, NOT_COMPACTED]).is_err();
         }
-        // The second time it is refused because the file is known to be broken, which is a reason
-        // to replace it; the third time it must work.
+        // The second attempt is refused because the file is known to be broken, which makes the daemon replace it.
+        // The third attempt must succeed.
         for attempt in 0..3 {
             let entry = Entry::new(0, session.acknowledged, step % 2 == 1);
             session.sent = session.acknowledged + 1;
@@ -308,7 +308,7 @@ fn a_failing_disk_refuses_undoes_and_is_replaced_j4() {
                     hits += usize::from(!session.refused.is_empty());
                     session.acknowledged
                 }
-                // What fails before it is ready ends it with a word about the file.
+                // If something fails before it is ready, the daemon exits with a message about the file.
                 Err(ended) => {
                     assert_eq!(ended.status.code(), Some(1), "{faults}: {ended:?}");
                     assert!(ended.log.contains("cannot "), "{faults}: {ended:?}");
@@ -321,7 +321,7 @@ fn a_failing_disk_refuses_undoes_and_is_replaced_j4() {
     }
 }
 
-/// The refused transaction is the last change before the end.
+/// The refused transaction is the last change before the exit.
 #[test]
 fn what_a_failed_sync_refused_stays_refused_after_sigterm_j4() {
     let mut hits = 0;
@@ -339,7 +339,7 @@ fn what_a_failed_sync_refused_stays_refused_after_sigterm_j4() {
     assert!(hits > 0, "no fault met a transaction");
 }
 
-/// The sync of a transaction fails while the journal is being rewritten, which goes on.
+/// The sync of a transaction fails while the journal is being rewritten, and the rewriting continues.
 #[test]
 fn what_a_failed_sync_refused_is_not_in_a_compaction_under_way_j4() {
     let mut hits = 0;
@@ -368,8 +368,8 @@ fn what_a_failed_sync_refused_is_not_in_a_compaction_under_way_j4() {
                 Answer::None => panic!("{faults}: the daemon died"),
             }
         }
-        // While the file is broken a change is refused, and makes it be replaced, unless the
-        // compaction under way does that, or gives up first.
+        // While the file is broken, a change is refused and makes the daemon replace the file, unless the running
+        // compaction does that or fails first.
         let mut next = || ledger::transact(&mut writer, &Entry::new(2, 0, true));
         let mut attempts = 1;
         while next() != Answer::Acknowledged {

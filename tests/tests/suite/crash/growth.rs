@@ -25,7 +25,7 @@ fn growth_past_10_mib_compacts_and_loses_nothing_j8() {
         if round == 0 {
             load.wait_for(first_part);
         }
-        // Around here the journal passes the mark, and a compaction is at one step or another.
+        // About here the journal exceeds the threshold, and a compaction is in some phase.
         load.wait_for(chance.below(20));
         if round == 3 {
             daemon.log_line(&["compacted the journal", "database=db"]).unwrap();

@@ -16,9 +16,9 @@ const WINDOW: i64 = 12;
 /// What a writer knows at the end.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
-    /// So many of its transactions were acknowledged, those of earlier rounds included.
+    /// Its acknowledged transactions, including those of earlier rounds.
     pub acknowledged: i64,
-    /// So many were sent.
+    /// Its sent transactions.
     pub sent: i64,
 }
 
@@ -29,7 +29,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// Starts `count` writers that go on where `before` ends; each row carries `bytes` bytes.
+    /// Starts `count` writers that continue where `before` ends; each row has `bytes` bytes.
     pub fn start(daemon: &Daemon, count: i64, before: &Contents, bytes: usize) -> Self {
         let (sender, acknowledgements) = channel();
         let start = |w: i64| {
@@ -47,7 +47,7 @@ impl Load {
         }
     }
 
-    /// What each writer knows; the daemon must be gone.
+    /// The progress of each writer; the daemon must be gone.
     pub fn end(self) -> BTreeMap<i64, Progress> {
         self.writers.into_iter().map(|(w, thread)| (w, thread.join().unwrap())).collect()
     }
@@ -74,7 +74,7 @@ fn write(mut client: Client, w: i64, begin: i64, bytes: usize, heard: &Sender<()
     }
 }
 
-/// Everything acknowledged is there, and of what was only sent a first part.
+/// Everything acknowledged is there, and of the transactions that were only sent, a prefix.
 pub fn check(contents: &Contents, progress: &BTreeMap<i64, Progress>) {
     for (w, Progress { acknowledged, sent }) in progress {
         let there = contents.get(w).copied().unwrap_or(0);
@@ -99,7 +99,7 @@ fn kill_9_loses_nothing_acknowledged_and_leaves_no_half_j1_j8_l2() {
             last_fencing = fencing;
         }
         let load = Load::start(&daemon, 4, &before, 0);
-        // Every other round a compaction is under way, begun at once or shortly before the end.
+        // In every other round a compaction runs, which was started at once or shortly before the kill.
         if round % 2 == 1 {
             load.wait_for(chance.below(40));
             daemon.signal(Signal::USR1);

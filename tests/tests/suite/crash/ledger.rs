@@ -1,9 +1,9 @@
-//! Writers that can tell afterwards whether anything was lost, torn or reordered.
+//! Writers that detect afterwards whether anything was lost, torn or reordered.
 //!
-//! Transaction `i` of writer `w` inserts a row into A and one into B, points the row of transaction
-//! `i - 1` to itself, and bumps the writer's row in Counter. So whatever part of it were missing,
-//! or there without the rest, [`contents`] sees it. A transaction that was refused is sent again
-//! under the same number, so the numbers of a writer never have a gap.
+//! Transaction `i` of writer `w` inserts a row into A and one into B, points the row of transaction `i - 1` to
+//! itself, and increments the writer's row in Counter. So if any part of it is missing, or is there without the rest,
+//! [`contents`] detects it. A refused transaction is sent again under the same number, so the numbers of a writer
+//! never have a gap.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ const SCHEMA: &str = r#"{"name": "db", "version": "1.0.0", "tables": {
     "Counter": {"columns": {"w": {"type": "integer"}, "n": {"type": "integer"}},
                 "isRoot": true, "indexes": [["w"]]}}}"#;
 
-/// How many transactions each writer has; no entry means none.
+/// The number of transactions of each writer; no entry means none.
 pub type Contents = BTreeMap<i64, i64>;
 
 /// A fresh database file.
@@ -35,7 +35,7 @@ pub struct Entry {
     pub w: i64,
     pub i: i64,
     pub durable: bool,
-    /// What the row in A carries until the next transaction takes it away again.
+    /// The text in the row of A, which the next transaction removes.
     pub text: String,
 }
 
@@ -66,7 +66,7 @@ impl Entry {
     }
 }
 
-/// How a transaction was answered.
+/// The response to a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// It is committed.
@@ -85,7 +85,7 @@ pub fn transact(client: &mut Client, entry: &Entry) -> Answer {
     }
 }
 
-/// Reads the answer of a transaction; no other message may come before it.
+/// Reads the response to a transaction; no other message may arrive before it.
 pub fn read_answer(client: &mut Client) -> Answer {
     let Frame::Message(text) = client.frame().unwrap() else { return Answer::None };
     let message: Value = serde_json::from_slice(&text).unwrap();
@@ -96,7 +96,7 @@ pub fn read_answer(client: &mut Client) -> Answer {
     }
 }
 
-/// What is there. Fails if any transaction is not whole, or if one is missing before another.
+/// The committed transactions. Fails if a transaction is incomplete, or if one is missing before another.
 pub fn contents(client: &mut Client) -> Contents {
     let select = |table: &str, columns: &[&str]| json!({"op": "select", "table": table, "where": [], "columns": columns});
     let params = json!([
@@ -124,7 +124,7 @@ pub fn contents(client: &mut Client) -> Contents {
     counters.iter().map(|counter| (counter[0], counter[1])).collect()
 }
 
-/// The fencing number of a lock that is held.
+/// The fencing number of an owned lock.
 pub fn fencing(client: &mut Client, lock: &str) -> i64 {
     let select = json!({"op": "select", "table": "Lock", "where": [["name", "==", lock]],
                         "columns": ["fencing"]});
@@ -132,7 +132,7 @@ pub fn fencing(client: &mut Client, lock: &str) -> i64 {
     result[0]["rows"][0]["fencing"].as_i64().unwrap_or_else(|| panic!("{result}"))
 }
 
-/// Takes a lock that is free, and gives its fencing number.
+/// Takes a free lock, and returns its fencing number.
 pub fn lock(client: &mut Client, name: &str) -> i64 {
     assert_eq!(client.call("lock", &json!([name])).unwrap(), json!({"locked": true}));
     fencing(client, name)

@@ -1,4 +1,4 @@
-//! Where a file stands and who else has it open.
+//! Where a file is, and which other process has it open.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::ledger::{self, Answer, Entry};
 
-/// A database with one transaction in a folder of its own, `DIR/files`.
+/// A database with one transaction in its own folder, `DIR/files`.
 fn prepare() -> (Scratch, std::path::PathBuf) {
     let scratch = Scratch::new();
     let created = ledger::create(&scratch);
@@ -58,7 +58,7 @@ fn a_second_server_is_told_who_has_the_file() {
     for part in ["db.db is in use by process", "stop it first"] {
         assert!(ended.log.contains(part), "no {part} in {}", ended.log);
     }
-    // To read needs no lock.
+    // Reading needs no lock.
     let reader = Launch::serving(&elsewhere, &file).arg("--read-only").start().unwrap();
     assert_eq!(ledger::contents(&mut reader.connect()).get(&0), Some(&1));
     let answer = ledger::transact(&mut first.connect(), &Entry::new(0, 1, true));
@@ -76,7 +76,7 @@ fn a_file_that_ovsdb_server_has_open_is_refused() {
     let compact = ["ovsdb", "compact", file.to_str().unwrap()];
     let error = paceline_tests::tool::run(&binary, &compact).unwrap_err();
     assert!(error.contains("in use by process"), "{error}");
-    // The other one goes on, and its end frees the file.
+    // The other process continues, and frees the file when it exits.
     assert_eq!(other.connect().call("echo", &json!([])).unwrap(), json!([]));
     drop(other);
     let daemon = Launch::serving(&scratch, &file).start().unwrap();

@@ -1,7 +1,7 @@
-//! Bad input at the API, over the real daemon (promises D1, D2 and D4): each gets one clear error
-//! with its place, nothing is changed, and others are served meanwhile.
+//! Bad input at the API of the real daemon (promises D1, D2 and D4): each gets one clear error with its place,
+//! nothing is changed, and other clients are served meanwhile.
 //!
-//! What the door does with slow clients is tested beside it, where its bounds can be made short.
+//! Slow clients are tested beside the door, where its limits can be made short.
 
 use super::doors::{dump, launch};
 use paceline_tests::api::Answer;
@@ -24,7 +24,7 @@ fn state(daemon: &Daemon) -> (String, Vec<Value>) {
     (dump(daemon), paths.map(|path| api.get(path).expect(200)).into())
 }
 
-/// Runs `check`, during which nothing may change; another client is served before and after.
+/// Runs `check`, which must not change anything; another client is served before and after.
 fn changes_nothing(daemon: &Daemon, check: impl FnOnce(&mut Api)) {
     let mut other = daemon.api();
     let before = state(daemon);
@@ -34,7 +34,7 @@ fn changes_nothing(daemon: &Daemon, check: impl FnOnce(&mut Api)) {
     assert_eq!(state(daemon), before);
 }
 
-/// That the answer is an error as the API has them; its message.
+/// Checks that the response is an error of the API, and returns its message.
 #[track_caller]
 fn message(answer: &Answer, statuses: &[u16]) -> String {
     assert!(statuses.contains(&answer.status), "{}: {}", answer.status, answer.text);
@@ -92,7 +92,7 @@ fn what_is_not_json_says_at_which_line_and_column_d4() {
         b"{\"name\": \"\\u0000\"}",
         &deep,
         &objects,
-        // Which of two would count is nobody's guess.
+        // It is undefined which of two would count.
         br#"{"cost": 1, "cost": 2}"#,
         br#"{"attributes": {"task": "a", "task": "b"}}"#,
         br#"{"claims": [{"resource": "a", "resource": "b"}]}"#,
@@ -112,7 +112,7 @@ fn what_is_not_json_says_at_which_line_and_column_d4() {
     });
 }
 
-/// Paths that take a body, with the members it may have.
+/// Paths that take a body, with its possible members.
 const MEMBERS: &[(&str, &str, &[&str])] = &[
     (
         "POST",
@@ -194,8 +194,7 @@ const MEMBERS: &[(&str, &str, &[&str])] = &[
     ("PUT", "/v1/resources/r", &["parents", "persistent"]),
 ];
 
-/// What is right for nobody: no member takes all of these types, and these values are wrong for the
-/// type that it takes.
+/// Values that are wrong for the member: of another type, or invalid for its type.
 fn wrong_values(member: &str) -> Vec<Value> {
     let is_object = ["attributes", "threads", "queue", "match"].contains(&member);
     let is_list = ["claims", "require_locks", "priority", "parents"].contains(&member);
@@ -331,7 +330,7 @@ fn a_body_may_have_one_mebibyte_and_not_a_byte_more_d2() {
                     transfer-encoding: chunked\r\n\r\n";
         endless.raw(head.as_bytes()).unwrap();
         let piece = format!("10000\r\n{}\r\n", " ".repeat(0x10000));
-        // It sends for as long as it is let: the daemon answers, and closes in the end.
+        // It sends for as long as it can: the daemon answers, and finally closes the connection.
         for _ in 0..1_000 {
             if endless.raw(piece.as_bytes()).is_err() {
                 break;
@@ -368,7 +367,7 @@ fn what_is_not_http_is_refused_and_ends_the_connection_d4() {
     ];
     changes_nothing(&daemon, |_| {
         for text in &texts {
-            // Behind good requests too, which are answered first.
+            // Also after good requests, which are answered first.
             for before in [0, 2] {
                 let mut api = daemon.api();
                 let bytes = [good.repeat(before).as_bytes(), text].concat();
@@ -439,7 +438,7 @@ fn a_wrong_token_is_401_whatever_it_asks_for() {
                 ("POST", "/v1/permits", Some("{}")),
                 ("PUT", "/v1/pools/stolen", Some(r#"{"priority": [20, 30]}"#)),
                 ("DELETE", "/v1/pools/kept", None),
-                // Who may not come in learns nothing about bodies either.
+                // An unauthorized client learns nothing about bodies either.
                 ("POST", "/v1/permits", Some("{")),
             ] {
                 api.send(method, path, body);

@@ -1,5 +1,5 @@
-//! One object through every door: the command line, the API, a TOML file and `ovsdb-client` say and
-//! change the same; edits that belong together happen together; of two that overlap one loses.
+//! One object through every door: the command line, the API, a TOML file and `ovsdb-client` show and change the same.
+//! Edits of one transaction happen together; of two conflicting edits one fails.
 
 use paceline_tests::server::paceline_binary;
 use paceline_tests::tool::{self, Running};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::sync::Barrier;
 use std::thread;
 
-/// A daemon with an OVSDB socket where [`Daemon::connect`] finds it.
+/// A daemon with an OVSDB socket at the path that [`Daemon::connect`] uses.
 pub fn launch(scratch: &Scratch) -> Launch {
     let socket = format!("punix:{}", scratch.path().join("db.sock").display());
     Launch::new(scratch).option("--ovsdb", socket)
@@ -34,7 +34,7 @@ fn ovsdb_client(daemon: &Daemon, words: &[&str]) -> Result<String, String> {
     tool::run("ovsdb-client", &all)
 }
 
-/// What `pool batch` is, as one door says it.
+/// The pool `batch` as one door shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Batch {
     threads: i64,
@@ -55,7 +55,7 @@ impl Batch {
         Self::new(pool["threads"]["max"].as_i64().unwrap(), delay, state, persistent)
     }
 
-    /// From columns as OVSDB writes them, where nothing is an empty set.
+    /// From columns as OVSDB writes them, with an empty set for none.
     fn of_columns(threads: &Value, delay: &Value, state: &Value, persistent: &Value) -> Self {
         let state = state.as_str().unwrap();
         Self::new(threads.as_i64().unwrap(), delay.as_str(), state, persistent.as_bool().unwrap())
@@ -112,7 +112,7 @@ fn monitor(daemon: &Daemon) -> Running {
     monitor
 }
 
-/// Whether the next change that the monitor tells ends at these values.
+/// The values after the next change that the monitor reports.
 fn told(monitor: &Running) -> Batch {
     let table: Value = serde_json::from_str(&monitor.line()).unwrap();
     let headings = table["headings"].as_array().unwrap();
@@ -158,11 +158,11 @@ fn one_object_edited_through_every_door_is_the_same_everywhere() {
     expected = Batch::new(5, None, "started", false);
     check(&expected);
 
-    // The file says again how it is to be.
+    // The file is applied again.
     let _ = scratch.write("paceline.toml", file(4));
     daemon.signal(Signal::HUP);
     daemon.log_line(&["applied the configuration", "changes=1"]).unwrap();
-    // What was edited otherwise stays.
+    // Settings that were edited otherwise stay.
     check(&Batch::new(4, None, "started", false));
 }
 
@@ -174,7 +174,7 @@ fn insert(table: &str, row: &Value) -> Value {
 pub fn dump(daemon: &Daemon) -> String {
     let words = ["dump", "Paceline"];
     let dump = ovsdb_client(daemon, &words).unwrap();
-    // How much was asked is a figure, not configuration.
+    // The count of requests is a figure, not configuration.
     dump.lines().filter(|line| !line.contains("Daemon")).collect::<Vec<_>>().join("\n")
 }
 
@@ -204,7 +204,7 @@ fn of_several_edits_in_one_transaction_all_happen_or_none() {
         |daemon: &Daemon| daemon.api().call("POST", "/v1/explain", &json!({})).expect(200);
     let (before, decided) = (dump(&daemon), explain(&daemon));
     for (at, bad) in bad.iter().enumerate() {
-        // The bad one stands first, last and between.
+        // The bad operation is first, last and in between.
         for place in [0, 1, 3] {
             let mut operations = good.to_vec();
             operations.insert(place, bad.clone());
@@ -225,7 +225,7 @@ fn of_several_edits_in_one_transaction_all_happen_or_none() {
     assert_eq!(explain(&daemon)["pool"], "p");
 }
 
-/// Makes a pool with this range; the error if there is one.
+/// Creates a pool with this range; returns the error if there is one.
 type Make<'a> = &'a (dyn Fn(&str, (i64, i64)) -> Option<String> + Sync);
 
 #[test]

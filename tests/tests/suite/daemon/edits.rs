@@ -1,6 +1,6 @@
-//! Edits under load: nobody who waits is lost, nobody gets two answers, and no more run than may.
+//! Edits under load: no waiter is lost, no request gets two answers, and no more requests run than allowed.
 //!
-//! What runs is counted from the daemon's own events, which it sends in the order things happen.
+//! Running requests are counted from the daemon's own events, which it sends in order.
 
 use super::doors::launch;
 use paceline_tests::api::{Events, micros};
@@ -13,10 +13,10 @@ const BUSY: usize = 40;
 const PATIENT: usize = 20;
 const EDITS: usize = 210;
 
-/// The most threads that the pool is ever given.
+/// Maximum threads that the pool ever has.
 const THREADS_MAX: i64 = 6;
 
-/// Starts that are looked at once the limit is down to one.
+/// Starts that are checked after the limit was lowered to one.
 const AFTERWARDS: usize = 100;
 
 /// Two pools, one of them stopped, with a rate and a gate before the first.
@@ -39,13 +39,13 @@ fn prepare(api: &mut Api) {
     let _ = api.call("POST", "/v1/pools/work/start", &json!({})).expect(200);
 }
 
-/// A checkpoint that lets some of the busy ones at a time through, more than the pool has threads for.
+/// A checkpoint that admits some of the busy requests at a time, more than the pool has threads for.
 fn gate(concurrency: u32) -> Value {
     json!({"at": "frontend api", "number": 2, "concurrency": concurrency,
         "when": "task == \"busy\"", "queue": {"max_len": 100_000, "max_delay": "1h"}})
 }
 
-/// One edit after another, each another kind, through both doors.
+/// One edit after another, each of a different kind, through both doors.
 struct Editor {
     api: Api,
     ovsdb: Client,
@@ -73,15 +73,15 @@ impl Editor {
                 self.update("Pool", "work", &json!({"state": "started"}));
             }
             _ => {
-                // The one that is stopped is changed too; who waits for it must not notice.
+                // The stopped pool is changed, too; its waiters must not be affected.
                 self.patch("/v1/pools/later", &json!({"threads": {"max": 1 + step % 5}}));
                 self.patch("/v1/rules/20", &json!({"set": 51 + step % 40}));
             }
         }
     }
 
-    /// Asks until more stand in line at the stopped pool than it ever has threads for, so that all of
-    /// its threads are taken at once when it is started.
+    /// Waits until more requests wait for the stopped pool than it ever has threads, so that all of its threads are
+    /// taken at once when it is started.
     fn let_line_form(&mut self) {
         let in_line =
             |request: &&Value| request["pool"] == "work" && request["waits_for"]["kind"] == "start";
@@ -105,7 +105,7 @@ impl Editor {
         assert_eq!(result, json!([{"count": 1}]));
     }
 
-    /// A new gate in place of the old one, in one transaction.
+    /// Replaces the old gate with a new one in one transaction.
     fn rename_in_one(&mut self) {
         let (old, new) = (self.next_gate(), format!("gate-{}", self.gate));
         let delete = json!({"op": "delete", "table": "Checkpoint", "where": [["name", "==", old]]});
@@ -117,7 +117,7 @@ impl Editor {
         assert!(result[1]["uuid"].is_array(), "{result}");
     }
 
-    /// A new gate, and then the old one away.
+    /// Creates a new gate, and then deletes the old one.
     fn rename_in_two(&mut self) {
         let (old, new) = (self.next_gate(), format!("gate-{}", self.gate));
         let _ = self.api.call("PUT", &format!("/v1/checkpoints/{new}"), &gate(14)).expect(201);
@@ -129,7 +129,7 @@ impl Editor {
         format!("gate-{}", self.gate - 1)
     }
 
-    /// Leaves one thread, and a refusal among the events behind that edit.
+    /// Lowers the limit to one thread, and causes a refusal event after that edit.
     fn lower_to_one(&mut self) {
         self.patch("/v1/pools/work", &json!({"threads": {"max": 1}}));
         let nowhere = json!({"claims": [{"resource": "nowhere"}]});
@@ -138,7 +138,7 @@ impl Editor {
     }
 }
 
-/// Counts what runs until it has seen enough of the time after the limit went down to one.
+/// Counts running requests until enough requests have started after the limit was lowered to one.
 fn watch(mut events: Events, running_max: &AtomicI64) {
     let (mut running, mut is_lowered, mut is_drained, mut afterwards) = (0, false, false, 0);
     while afterwards < AFTERWARDS {
@@ -148,7 +148,7 @@ fn watch(mut events: Events, running_max: &AtomicI64) {
                 afterwards += usize::from(is_drained);
             }
             (name, data) if name == "settled" => running -= i64::from(data["left"] != true),
-            // Only the one who edits is refused.
+            // Only the editor's own request is refused.
             (name, _) if name == "refused" => is_lowered = true,
             (name, data) if name == "missed" => panic!("events are missing: {data}"),
             _ => {}
@@ -159,7 +159,7 @@ fn watch(mut events: Events, running_max: &AtomicI64) {
     }
 }
 
-/// Asks again and again until told to end; how often it was let in.
+/// Sends requests until `is_over` is set; returns how many were admitted.
 fn busy(daemon: &Daemon, is_over: &AtomicBool) -> usize {
     let mut api = daemon.api();
     let mut count = 0;
@@ -175,7 +175,7 @@ fn busy(daemon: &Daemon, is_over: &AtomicBool) -> usize {
     count
 }
 
-/// Those who stand in line at the stopped pool, in the order they came.
+/// Clients that wait for the stopped pool, in order of arrival.
 fn stand_in_line(daemon: &Daemon) -> Vec<Api> {
     let mut events = daemon.api().follow();
     let stand = |_| {
@@ -187,7 +187,7 @@ fn stand_in_line(daemon: &Daemon) -> Vec<Api> {
     (0..PATIENT).map(stand).collect()
 }
 
-/// Lets them through one by one; the times at which they were let in.
+/// Admits them one by one; returns the times of admission.
 fn let_through(daemon: &Daemon, line: Vec<Api>) -> Vec<i64> {
     let mut api = daemon.api();
     let one = json!({"threads": {"max": 1}});

@@ -1,7 +1,7 @@
-//! Bad input in TOML files, through `paceline check`: every key of the example misspelt and of
-//! another type, one at a time; each is told as FILE:LINE:COLUMN.
+//! Bad input in TOML files, through `paceline check`: every key of the example is misspelt and given another type,
+//! one at a time. Each error is reported as FILE:LINE:COLUMN.
 //!
-//! The example has every key there is, so a key that is added to it is tested too.
+//! The example contains every key, so a key that is added to it is tested as well.
 
 use paceline_tests::Scratch;
 use paceline_tests::server::paceline_binary;
@@ -13,7 +13,7 @@ fn example() -> String {
     std::fs::read_to_string(path).unwrap()
 }
 
-/// What `paceline check` says of a text: exit code, standard output, standard error.
+/// The result of `paceline check` for a text: exit code, standard output, standard error.
 fn check(scratch: &Scratch, text: &str) -> (i32, String, String) {
     let file = scratch.write("wrong.toml", text);
     let output = Command::new(paceline_binary()).arg("check").arg(file).output().unwrap();

@@ -1,7 +1,7 @@
-//! Holders that die: what they held is free again (promises P2 and P4).
+//! Holders that die: what they held is released (promises P2 and P4).
 //!
-//! A session that is bound to its connection has no lease, so nothing but the end of its holder can
-//! free what it held: that the next one in line is answered is the proof.
+//! A session that is bound to its connection has no lease, so only the end of its holder can release what it held.
+//! The answer to the next waiter proves it.
 
 use paceline_tests::api::{Events, micros};
 use paceline_tests::server::paceline_binary;
@@ -21,7 +21,7 @@ fn one_at_a_time(launch: &Launch) -> Daemon {
     daemon
 }
 
-/// A client that stands in line.
+/// A client that waits in the queue.
 fn waiter(daemon: &Daemon, events: &mut Events) -> Api {
     let mut api = daemon.api();
     api.send("POST", "/v1/permits", Some("{}"));
@@ -29,7 +29,7 @@ fn waiter(daemon: &Daemon, events: &mut Events) -> Api {
     api
 }
 
-/// A process in a group of its own, which has written the line `held`.
+/// A process in its own process group, which has written the line `held`.
 fn holder(command: &mut Command) -> (Child, BufReader<std::process::ChildStdout>) {
     let mut child = command
         .process_group(0)
@@ -44,7 +44,7 @@ fn holder(command: &mut Command) -> (Child, BufReader<std::process::ChildStdout>
     (child, lines)
 }
 
-/// `paceline permit` around a shell that tells its process id and then waits for ever.
+/// `paceline permit` around a shell that prints its process id and then waits for ever.
 fn permit_command(daemon: &Daemon) -> Command {
     let mut command = Command::new(paceline_binary());
     command.args(["permit", "--data"]).arg(daemon.data());
@@ -91,12 +91,12 @@ fn killing_the_command_line_alone_frees_nothing_until_the_command_ends_p4() {
     assert_eq!(held(&daemon), first, "the command runs on");
     kill_process(command, Signal::KILL).unwrap();
     let _ = next.answer().expect(201);
-    // Between the two, nobody was let in: one was given back, then one was given.
+    // Between the two, no request was admitted: one permit was released, then one was granted.
     assert_eq!(events.event().0, "settled");
     assert_eq!(events.event().0, "started");
 }
 
-/// Begins a bound session, asks for a permit in it, says so, and waits to be killed.
+/// Begins a bound session, requests a permit in it, reports this, and waits to be killed.
 const CLIENT: &str = r#"
 import json, socket, sys
 stream = socket.socket(socket.AF_UNIX)
@@ -149,7 +149,7 @@ fn over_tcp_a_lease_frees_and_a_late_renewal_is_410_p2_p4() {
     let renew = format!("/v1/permits/{}/renew", permit["permit"].as_str().unwrap());
     let late = daemon.api_tcp().call("POST", &renew, &json!({}));
     assert_eq!((late.status, &late.body["error"]), (410, &json!("expired")), "{}", late.text);
-    // And what the late one no longer has is still the other's.
+    // What the late session lost still belongs to the other one.
     assert_eq!(held(&daemon), [following]);
 }
 

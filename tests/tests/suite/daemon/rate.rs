@@ -1,4 +1,4 @@
-//! Many clients at one rate: they get the rate, no more and no less (promise S1).
+//! Many clients at one rate: together they get exactly the rate (promise S1).
 
 use paceline_tests::api::micros;
 use paceline_tests::{Daemon, Launch, Scratch};
@@ -11,11 +11,10 @@ const RATE: f64 = 500.0;
 const BURST: usize = 50;
 const WINDOW_US: i64 = 10_000_000;
 
-/// How long the rate may run on after a late wake (S1).
+/// How long the rate may continue after a late wake (S1).
 const SLIP_US: i64 = 5_000;
 
-/// Every time at which one of the clients was given a permit, in order, until one of them is granted
-/// a window and a second after the first.
+/// The times at which the clients got permits, in order, until one is granted a window and a second after the first.
 fn granted(daemon: &Daemon) -> Vec<i64> {
     let first = AtomicI64::new(i64::MAX);
     let client = || {
@@ -49,7 +48,7 @@ fn two_hundred_clients_get_the_rate_within_half_a_percent_s1() {
     let _ = daemon.api().call("PUT", "/v1/checkpoints/pace", &pace).expect(201);
     let times = granted(&daemon);
 
-    // The burst is spent at once; half a second later nothing is left of it.
+    // The burst is used up at once; half a second later nothing is left of it.
     let begin = times[0] + 500_000;
     let window: Vec<i64> =
         times.iter().copied().filter(|at| (begin..=begin + WINDOW_US).contains(at)).collect();
@@ -58,12 +57,12 @@ fn two_hundred_clients_get_the_rate_within_half_a_percent_s1() {
     assert!(span > 9.9, "the grants stop after {span} s");
     assert!((rate / RATE - 1.0).abs() < 0.005, "{rate} a second over {span} s");
 
-    // However the window is laid, no more than S1 says go through it.
+    // Wherever the window begins, no more requests pass than S1 allows.
     for (at, time) in times.iter().enumerate() {
         for width in [1, BURST, 500, 2_500] {
             let Some(last) = times.get(at + width) else { break };
             let allowed = RATE * (last - time + SLIP_US) as f64 / 1e6 + BURST as f64;
-            // Times are told in whole microseconds.
+            // Times are given in whole microseconds.
             assert!(width as f64 + 1.0 <= allowed + 1.001, "{width} within {} us", last - time);
         }
     }

@@ -1,5 +1,5 @@
-//! What runs counts where it was admitted until it ends, whatever is edited meanwhile; and a dead server
-//! fails nobody but those who were there.
+//! A running request counts where it was admitted until it ends, whatever is edited meanwhile; and a dead server
+//! fails only the requests that it was serving.
 
 use paceline_tests::{Latch, Proxy, Upstream, Web};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ fn server(name: &str, upstream: &Upstream, max: u32) -> String {
     format!("{{ name = \"{name}\", address = \"{address}\", max_connections = {max} }}")
 }
 
-/// Asks once for each of these users, on a connection of its own.
+/// Sends one request for each of these users, each on its own connection.
 fn ask(proxy: &Proxy, users: &[&str]) -> Vec<Web> {
     let one = |user: &&str| {
         let mut web = proxy.connect();
@@ -32,7 +32,7 @@ fn ask(proxy: &Proxy, users: &[&str]) -> Vec<Web> {
     users.iter().map(one).collect()
 }
 
-/// P1: a busy server that two reloads take out and put back has no more than its maximum (it had 4 of 2).
+/// P1: a busy server that two reloads remove and add again gets no more than its maximum (it had 4 of 2).
 #[test]
 fn a_server_that_comes_back_has_no_more_than_its_maximum_p1() {
     let (latch, never) = (Latch::new(), Latch::new());
@@ -56,8 +56,8 @@ fn a_server_that_comes_back_has_no_more_than_its_maximum_p1() {
     assert_eq!((a.in_flight_max(), b.in_flight_max()), (2, 1));
 }
 
-/// P1: a checkpoint whose key is changed and changed back, or that is deleted and comes back, still counts
-/// who passed it (6 of 2 ran).
+/// P1: a checkpoint whose key is changed and changed back, or that is deleted and created again, still counts the
+/// requests that passed it (6 of 2 ran).
 #[test]
 fn a_checkpoint_that_is_edited_back_has_no_more_than_its_limit_p1() {
     let latch = Latch::new();
@@ -73,7 +73,7 @@ fn a_checkpoint_that_is_edited_back_has_no_more_than_its_limit_p1() {
     let proxy = Proxy::start(&by_user);
     let mut clients = ask(&proxy, &["ann"; 2]);
     proxy.wait_for_counts(0, 2);
-    // Nobody waits yet when it is deleted: whoever did would walk on.
+    // No request waits yet when it is deleted: a waiting request would proceed.
     for other in [config(&[server("a", &upstream, 99)], ""), with("path"), with("method")] {
         proxy.reload(&other);
         proxy.reload(&by_user);
@@ -85,8 +85,8 @@ fn a_checkpoint_that_is_edited_back_has_no_more_than_its_limit_p1() {
     assert_eq!(upstream.in_flight_max(), 2);
 }
 
-/// A server that dies fails those who were there, and nobody else: whoever is sent there goes back to the
-/// queue. Failed connections take it down, although its health is asked for (51 of 60 had 502).
+/// A server that dies fails only the requests that it was serving. A request that is sent there afterwards returns to
+/// the queue. Failed connections set the server down although it has a health check (51 of 60 had 502).
 #[test]
 fn a_dead_server_does_not_empty_the_queue() {
     let latches = [Latch::new(), Latch::new()];
@@ -98,7 +98,7 @@ fn a_dead_server_does_not_empty_the_queue() {
     proxy.wait_for_counts(50, 10);
     let _ = (a.wait_for(5), b.wait_for(5));
     a.stop();
-    // All of them are at work, or wait, but for those who were at the server that died.
+    // All requests run or wait, except those at the server that died.
     proxy.wait_for_counts(50, 5);
     latches.iter().for_each(|latch| latch.open());
     let answers: Vec<u16> = clients.iter_mut().map(|web| web.answer().status).collect();

@@ -1,4 +1,4 @@
-//! What rules see of a request, and who it is taken to be from (H4, H5).
+//! The attributes of a request, and the client that it is attributed to (H4, H5).
 
 use super::curl;
 use paceline_tests::{Proxy, Upstream, Web, until};
@@ -63,7 +63,7 @@ fn rules_match_path_method_header_cookie_and_query() {
     assert!(upstream.lines().iter().all(|line| !line.contains("/admin/")), "{upstream:?}");
 }
 
-/// Who keeps all away whose field is not as it should be.
+/// Rules that reject every request whose field is missing or wrong.
 const GUARDS: &str = r#"user = "basic"
     [[rule]]
     when = 'path == "/key" && header["x-key"] != "k"'
@@ -91,8 +91,8 @@ const GUARDS: &str = r#"user = "basic"
     reject = true
     "#;
 
-/// What does not go to the server is not there for rules, and what the proxy says itself they see as it
-/// says it (H4, H5).
+/// Rules do not see a field that is not forwarded, and they see the fields that the proxy writes as it writes them
+/// (H4, H5).
 #[test]
 fn rules_see_fields_as_the_server_gets_them_h4_h5() {
     let upstream = Upstream::saying("ok");
@@ -141,7 +141,7 @@ fn rules_see_fields_of_http2_as_the_server_gets_them_h4_h5() {
     assert_eq!(ask("/cookie", "Cookie: id=1"), "2 200");
 }
 
-/// A rejection says which rule it was.
+/// A rejection names the rule.
 #[test]
 fn a_rejection_names_the_rule() {
     let upstream = Upstream::saying("ok");
@@ -197,7 +197,7 @@ fn a_user_that_can_be_read_in_two_ways_is_refused_h4() {
 
 const CLIENT_RULE: &str = "[[rule]]\nmatch = { client = \"203.0.113.9\" }\nreject = true\n";
 
-/// A neighbour that is not listed cannot speak for others (H5).
+/// A peer that is not listed cannot speak for other clients (H5).
 #[test]
 fn x_forwarded_for_is_believed_from_listed_peers_only_h5() {
     let upstream = Upstream::saying("ok");
@@ -210,7 +210,7 @@ fn x_forwarded_for_is_believed_from_listed_peers_only_h5() {
         curl(&[&words[..], &["-w", "%{http_code}", &proxy.url("/")]].concat())
     };
     assert_eq!(ask("127.0.0.1", "203.0.113.9"), "403");
-    // The nearest that is not trusted counts; what stands before it anybody could have written.
+    // The last address that is not trusted counts; any client could have written what precedes it.
     assert_eq!(ask("127.0.0.1", "10.1.1.1, 203.0.113.9, 127.0.0.1"), "403");
     assert_eq!(ask("127.0.0.1", "203.0.113.9, 198.51.100.7"), "200");
     assert_eq!(ask("127.0.0.2", "203.0.113.9"), "200");
@@ -221,8 +221,8 @@ fn x_forwarded_for_is_believed_from_listed_peers_only_h5() {
     assert_eq!(seen[1].field("x-forwarded-proto"), Some("http"));
 }
 
-/// A client that resets at once is still who it is: the system forgets whom a connection was from, the door
-/// must not take it for somebody else (H5).
+/// A client that resets its connection at once keeps its identity: the system forgets the address of the connection,
+/// but the door must not take it for another client (H5).
 #[test]
 fn a_client_that_resets_early_is_not_trusted_for_it_h5() {
     let upstream = Upstream::saying("ok");
@@ -241,7 +241,7 @@ fn a_client_that_resets_early_is_not_trusted_for_it_h5() {
     }
 }
 
-/// Whom the settings no longer trust is not believed, however long its connection has been there (H5).
+/// A peer that the settings no longer trust is not trusted, however long its connection has been open (H5).
 #[test]
 fn a_kept_connection_is_trusted_no_longer_than_its_peer_h5() {
     let upstream = Upstream::saying("ok");
@@ -272,7 +272,7 @@ fn the_proxy_protocol_says_who_the_client_is_h5() {
     let ask = |header: &[u8]| {
         let mut web = proxy.connect();
         web.send(header).unwrap();
-        // One connection is from one client: every request on it.
+        // One connection belongs to one client, for every request on it.
         let statuses = [web.get("/").status, web.get("/").status];
         assert_eq!(statuses[0], statuses[1]);
         statuses[0]
@@ -283,7 +283,7 @@ fn the_proxy_protocol_says_who_the_client_is_h5() {
     assert_eq!(ask(b"PROXY UNKNOWN\r\n"), 200);
     assert_eq!(ask(&version_2([203, 0, 113, 9])), 403);
     assert_eq!(ask(&version_2([203, 0, 113, 7])), 200);
-    // A check of the balancer itself (command LOCAL).
+    // A health check of the balancer itself (command LOCAL).
     assert_eq!(ask(b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0"), 200);
     let clients: Vec<_> = upstream
         .seen()
@@ -309,7 +309,7 @@ fn a_connection_without_the_proxy_header_or_from_a_stranger_is_closed() {
     assert_eq!(upstream.count(), 0);
 }
 
-/// Through a unix socket, where a neighbour has no address: it counts as listed when any are.
+/// Through a unix socket, where a peer has no address: it counts as listed if any address is listed.
 #[test]
 fn a_frontend_listens_at_a_unix_socket() {
     let upstream = Upstream::saying("ok");

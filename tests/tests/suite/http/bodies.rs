@@ -1,5 +1,5 @@
-//! Long bodies both ways, and that whoever does not read holds up whoever sends: the daemon keeps
-//! no more of a body than two buffers.
+//! Long bodies in both directions, and back-pressure: a receiver that does not read holds up the sender, and the
+//! daemon keeps no more of a body than two buffers.
 
 use super::curl;
 use paceline_tests::upstream::push;
@@ -40,7 +40,7 @@ fn twenty_megabytes_go_up_and_come_back() {
     }
 }
 
-/// Takes 40 times a little and then all; answers how much that was, of so many bytes.
+/// Reads a little 40 times and then the rest; returns how much that was, of `len` bytes.
 fn read_slowly(web: &mut Web, len: usize) -> usize {
     let mut got = 0;
     while got < len {
@@ -49,14 +49,14 @@ fn read_slowly(web: &mut Web, len: usize) -> usize {
             _ => break,
         }
         if got < 40 * (32 << 10) {
-            // So long that a time that is not renewed is over.
+            // Long enough for a timeout that is not renewed to expire.
             thread::park_timeout(Duration::from_millis(100));
         }
     }
     got
 }
 
-/// D2: the time is for the next piece of a body, so whoever reads on is not cut off.
+/// D2: the timeout applies to the next piece of a body, so a client that continues to read is not disconnected.
 #[test]
 fn a_client_that_reads_slowly_but_steadily_gets_all() {
     let upstream = Upstream::start(|call| {
@@ -69,7 +69,7 @@ fn a_client_that_reads_slowly_but_steadily_gets_all() {
     assert!(read_slowly(&mut web, 16 * MEGABYTE) >= 16 * MEGABYTE);
 }
 
-/// The same behind an upgrade.
+/// The same after an upgrade.
 #[test]
 fn a_client_of_a_tunnel_that_reads_slowly_but_steadily_gets_all() {
     let upstream = Upstream::start(|call| {
@@ -83,7 +83,7 @@ fn a_client_of_a_tunnel_that_reads_slowly_but_steadily_gets_all() {
     assert!(read_slowly(&mut web, 16 * MEGABYTE) >= 16 * MEGABYTE);
 }
 
-/// A response may come while the request is still being sent: every piece is answered before the next.
+/// A response may arrive while the request is still being sent: every piece is answered before the next one.
 #[test]
 fn bodies_flow_both_ways_at_once() {
     let upstream = Upstream::start(|call| {
@@ -119,7 +119,7 @@ fn bodies_flow_both_ways_at_once() {
     }
 }
 
-/// Ten clients that do not read what ten servers would like to send them.
+/// Ten clients that do not read the responses of ten servers.
 #[test]
 fn a_client_that_does_not_read_holds_up_the_server() {
     const CLIENTS: usize = 10;
@@ -130,7 +130,7 @@ fn a_client_that_does_not_read_holds_up_the_server() {
         call.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {LEN}\r\n\r\n"));
         let count = call.push(&body);
         told.lock().unwrap().push(count);
-        // The rest goes when the client reads.
+        // The rest is sent when the client reads.
         call.send(&body[count..]);
     });
     let proxy = Proxy::before(upstream.address(), "");
@@ -138,7 +138,7 @@ fn a_client_that_does_not_read_holds_up_the_server() {
     let mut clients: Vec<_> = (0..CLIENTS).map(|_| proxy.connect()).collect();
     clients.iter_mut().for_each(|web| web.ask("/", ""));
     let blocked = until(|| sent.lock().unwrap().clone(), |sent| sent.len() == CLIENTS);
-    // What the system keeps in its own buffers is not ours to bound.
+    // The system's own buffers are not bounded by the daemon.
     assert!(blocked.iter().all(|count| *count < LEN / 2), "{blocked:?}");
     let grown = proxy.resident_bytes().saturating_sub(before);
     assert!(grown < 8 * MEGABYTE as u64, "{grown} bytes more for {CLIENTS} clients");

@@ -1,4 +1,4 @@
-//! An operator takes a request of the HTTP door out of its queue.
+//! An operator removes a request of the HTTP door from its queue.
 
 use paceline_tests::{Latch, Proxy, Upstream};
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use std::sync::Arc;
 const ONE: &str = "[[checkpoint]]\nname = \"one\"\nat = \"frontend web\"\nconcurrency = 1\n\
                    queue = { max_len = 100, max_delay = \"60s\" }\n";
 
-/// The client is answered, the server never sees the request, and the audit log has it (A1).
+/// The client gets a response, the server never sees the request, and the audit log records it (A1).
 #[test]
 fn a_waiting_request_is_cancelled_and_its_client_is_answered_a1() {
     let latch = Latch::new();

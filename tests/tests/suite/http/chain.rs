@@ -1,12 +1,12 @@
-//! Checkpoints in a chain, at the frontend, the backend and the server: the waits add up as they should,
-//! and each of them holds exactly its limit (S1).
+//! Checkpoints in a chain, at the frontend, the backend and the server: the waits add up correctly, and each
+//! checkpoint enforces exactly its limit (S1).
 
 use paceline_tests::{Proxy, Upstream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a rate may run on after a late wake (S1).
+/// How long a rate may continue after a late wake (S1).
 const SLIP: Duration = Duration::from_millis(5);
 
 fn rate(name: &str, at: &str, rate: u32, when: &str) -> String {
@@ -16,8 +16,8 @@ fn rate(name: &str, at: &str, rate: u32, when: &str) -> String {
     )
 }
 
-/// All come at once; the k-th waits k/20 s at the frontend, then as long again till k/10 s at the
-/// backend, then till k/5 s at the server.
+/// All requests arrive at once. Request k waits k/20 s at the frontend, then until k/10 s at the backend, then until
+/// k/5 s at the server.
 #[test]
 fn a_request_that_must_pass_three_waits_the_right_total_time_s1() {
     const CLIENTS: u32 = 8;
@@ -47,8 +47,8 @@ fn a_request_that_must_pass_three_waits_the_right_total_time_s1() {
         assert!(*end + SLIP >= due, "{k}: {end:?} is before {due:?}");
         assert!(*end < due + Duration::from_secs(2), "{k}: {end:?} is long after {due:?}");
     }
-    // The time in each queue, by the daemon's own clock; how far apart the requests came is not known
-    // to it better than by the sum.
+    // The time in each queue, by the daemon's own clock. The daemon knows the distance between arrivals only from the
+    // sum.
     let mut records = proxy.records(CLIENTS as usize);
     records.sort_by(|a, b| a["waited"].as_f64().unwrap().total_cmp(&b["waited"].as_f64().unwrap()));
     let spread =
@@ -61,7 +61,7 @@ fn a_request_that_must_pass_three_waits_the_right_total_time_s1() {
             .collect();
         let sum: f64 = slept.iter().sum();
         let waited = record["waited"].as_f64().unwrap();
-        // It may have to wait for a processor, too, once it may go.
+        // Once it is admitted, it may also have to wait for a processor.
         assert!(sum <= waited && waited - sum < 2.0, "{k}: {slept:?} of {waited}");
         if k > 2 {
             assert!(slept.iter().all(|slept| *slept > 0.0), "it slept in all three: {record}");
@@ -69,8 +69,8 @@ fn a_request_that_must_pass_three_waits_the_right_total_time_s1() {
     }
 }
 
-/// Seed 004: "a permanent load of exactly their limit if enough streams flow". Each of three checkpoints
-/// has a stream of its own and shares another one with the rest.
+/// Seed 004: "a permanent load of exactly their limit if enough streams flow". Each of three checkpoints has its own
+/// stream and shares another one with the others.
 #[test]
 fn under_constant_load_each_holds_exactly_its_limit_s1() {
     const SECONDS: f64 = 4.0;
@@ -106,9 +106,8 @@ fn under_constant_load_each_holds_exactly_its_limit_s1() {
             .iter()
             .filter(|seen| seen.line().contains(name) && (begin..end).contains(&seen.at));
         let (passed, due) = (passed.count() as f64, f64::from(per) * SECONDS);
-        // One more at each edge, and what the way to the server may bring out of step. That no less passes
-        // either is shown on a logical clock and by the benchmark: a machine that has no time for the daemon
-        // wakes it later than it makes up for.
+        // One more at each edge, and some jitter on the way to the server. A logical clock and the benchmark show
+        // that no less passes either: here, a busy machine may wake the daemon later than it can make up for.
         let edge = 2.0 + f64::from(per) * 0.03;
         assert!(passed <= due + edge, "{name}: {passed}, more than {due}");
         assert!(passed >= due / 2.0, "{name}: {passed}, far from {due}");

@@ -1,4 +1,4 @@
-//! curl in front, HTTP/1 and HTTP/2 without TLS: what it sends arrives, what comes back it understands.
+//! curl as the client, with HTTP/1 and HTTP/2 without TLS: what it sends arrives, and it understands the response.
 
 use super::curl;
 use paceline_tests::{Proxy, Upstream, tool};
@@ -6,7 +6,7 @@ use paceline_tests::{Proxy, Upstream, tool};
 const VERSION: &str = "%{http_version} ";
 const STATUS: &str = "%{http_code} ";
 
-/// Answers with what was asked.
+/// Answers with the content of the request.
 fn echo() -> Upstream {
     Upstream::start(|call| {
         let body = call.body();
@@ -32,7 +32,7 @@ fn connections_are_kept_on_both_sides() {
 fn a_head_has_the_length_and_no_body() {
     let upstream = echo();
     let proxy = Proxy::before(upstream.address(), "");
-    // The second request would take a body that should not be there for its answer.
+    // The second request would take an unexpected body for its response.
     let url = proxy.url("/x");
     let shown = curl(&["--head", &url, "--next", "--silent", &url]);
     let (head, body) = shown.split_once("\r\n\r\n").unwrap();
@@ -81,7 +81,7 @@ fn a_client_that_asks_first_is_told_by_the_server() {
     let proxy = Proxy::before(upstream.address(), "");
     let file = proxy.scratch.write("body", vec![b'x'; 100_000]);
     let at = format!("@{}", file.display());
-    // It would send the body after a second without a word; it has to be told.
+    // curl would send the body after a second without an interim response; here it must get one.
     let asked = ["--header", "Expect: 100-continue", "--expect100-timeout", "50"];
     let words = |target: &str| {
         let url = proxy.url(target);
@@ -148,7 +148,7 @@ fn trailers_pass_both_ways() {
     .unwrap();
     let answer = web.answer();
     assert_eq!(answer.text(), "abc");
-    // One that would change what the message means does not pass (RFC 9110 6.5.1).
+    // A trailer that would change the meaning of the message is not forwarded (RFC 9110 6.5.1).
     assert_eq!(answer.body.trailers, [("sum".to_owned(), "3".to_owned())]);
     assert_eq!(upstream.seen()[0].field("te"), Some("trailers"));
 }

@@ -1,5 +1,5 @@
-//! SIGTERM under load: what was asked on an accepted connection is answered, whoever waits goes on, and
-//! then the daemon ends with success.
+//! SIGTERM under load: requests on accepted connections are answered, waiting requests proceed, and then the daemon
+//! exits with success.
 
 use paceline_tests::{Latch, Proxy, Upstream, Web, until};
 use rustix::process::Signal;
@@ -41,7 +41,7 @@ fn those_who_run_and_those_who_wait_are_served_before_the_end() {
     assert_eq!(upstream.count(), 10);
 }
 
-/// A client that goes on asking, until its connection is ended in good order or refused.
+/// A client that sends requests until its connection is closed in order or refused.
 fn ask_on(address: &str, answered: &AtomicUsize, keeps: bool) -> Result<(), String> {
     loop {
         let Ok(mut web) = Web::try_connect(address) else { return Ok(()) };
@@ -64,7 +64,7 @@ fn ask_on(address: &str, answered: &AtomicUsize, keeps: bool) -> Result<(), Stri
     }
 }
 
-/// Ends a daemon that twelve clients ask as fast as they can; answers what went wrong for them.
+/// Stops a daemon that twelve clients send requests to as fast as they can; returns the failures they saw.
 fn end_under_load(keeps: bool) -> Vec<String> {
     let upstream = Upstream::saying("ok");
     let proxy = Proxy::before(upstream.address(), FEW);
@@ -82,23 +82,22 @@ fn end_under_load(keeps: bool) -> Vec<String> {
     failures
 }
 
-/// On connections that clients keep, none of them sees anything but answers, the last one with the word
-/// that the connection ends.
+/// On persistent connections, clients see only responses; the last one announces that the connection closes.
 #[test]
 fn kept_connections_end_in_good_order_under_load() {
     assert_eq!(end_under_load(true), [""; 0]);
 }
 
-/// The same with a new connection for each request: one that was accepted is served.
+/// The same with a new connection for each request: an accepted connection is served.
 #[test]
 fn new_connections_are_served_or_refused_under_load() {
-    // The system resets what it has not handed over when the socket is closed; that is refused, too.
+    // When the socket is closed, the system resets connections that were not accepted; this also counts as refused.
     let failures = end_under_load(false);
     let is_reset = |failure: &&String| !failure.contains("ConnectionReset");
     assert_eq!(failures.iter().find(is_reset), None, "{failures:?}");
 }
 
-/// A request on a connection that was accepted before is answered, also when it comes after the signal.
+/// A request on a connection that was accepted before is answered, even if it arrives after the signal.
 #[test]
 fn a_request_that_was_on_its_way_is_answered() {
     let upstream = Upstream::saying("ok");
@@ -119,7 +118,7 @@ fn a_request_that_was_on_its_way_is_answered() {
     assert!(proxy.daemon.wait().status.success());
 }
 
-/// A long response that is on its way, and one over HTTP/2, go to their end.
+/// A long response in progress, and one over HTTP/2, are completed.
 #[test]
 fn long_answers_and_http2_go_to_their_end() {
     let latch = Latch::new();
@@ -148,8 +147,8 @@ fn long_answers_and_http2_go_to_their_end() {
     assert!(proxy.daemon.wait().status.success());
 }
 
-/// Somebody who has not said a word of HTTP is not waited for: neither for a PROXY header nor for a
-/// handshake of TLS.
+/// The daemon does not wait for a client that has not sent any HTTP: neither for a PROXY header nor for a TLS
+/// handshake.
 #[test]
 fn a_connection_that_has_not_begun_does_not_hold_up_the_end() {
     let upstream = Upstream::saying("ok");
@@ -164,11 +163,11 @@ fn a_connection_that_has_not_begun_does_not_hold_up_the_end() {
     proxy.daemon.signal(Signal::TERM);
     let ended = proxy.daemon.wait();
     assert!(ended.status.success(), "{}", ended.log);
-    // What is cut off at the end of --drain-max is told.
+    // Connections that are closed at the end of `--drain-max` are logged.
     assert!(!ended.log.contains("--drain-max has passed"), "{}", ended.log);
 }
 
-/// What is cut when the time is over is told in one line: who waits, who is being served, and the connections.
+/// One log line counts what is cut off when the time is up: waiting requests, requests being served, and connections.
 #[test]
 fn what_the_end_cuts_is_counted_in_the_log() {
     let latch = Latch::new();

@@ -1,5 +1,5 @@
-//! A client that leaves while its request waits takes it along at once: it spends nothing, it never
-//! reaches a server, and the next one goes in its place.
+//! When a client disconnects while its request waits, the request ends at once: it uses up nothing, it never reaches
+//! a server, and the next request takes its place.
 
 use paceline_tests::{Latch, Proxy, Upstream};
 use std::process::{Command, Stdio};
@@ -20,11 +20,11 @@ fn held() -> (Arc<Latch>, Upstream) {
     (latch, upstream)
 }
 
-/// With nothing but a head, with part of a long body, and with a request sent ahead.
+/// With only a head, with part of a long body, and with a request sent ahead.
 #[test]
 fn one_that_leaves_while_queued_never_reaches_the_server() {
-    // As much as the smallest buffer of a socket takes: a hang-up behind bytes that are not taken does not
-    // arrive before they are (docs/http.md).
+    // As much as the smallest socket buffer takes: a disconnect behind unread bytes does not arrive before they are
+    // read (docs/http.md).
     let long = format!(
         "POST /gone HTTP/1.1\r\nHost: a\r\nContent-Length: 10000000\r\n\r\n{}",
         "x".repeat(40_000)
@@ -58,7 +58,7 @@ fn one_that_leaves_while_queued_never_reaches_the_server() {
     }
 }
 
-/// The same over HTTP/2 and TLS, where the socket alone does not tell.
+/// The same over HTTP/2 and TLS, where the socket alone does not show it.
 #[test]
 fn clients_of_http2_that_leave_take_their_requests_along() {
     let (latch, upstream) = held();
@@ -86,7 +86,7 @@ fn clients_of_http2_that_leave_take_their_requests_along() {
     assert_eq!(upstream.lines(), ["GET /first"]);
 }
 
-/// At a rate, the one behind goes when the one that left would have gone, not later.
+/// At a rate, the next request is admitted when the cancelled one would have been, not later.
 #[test]
 fn one_that_leaves_spends_nothing_of_a_rate() {
     let upstream = Upstream::saying("ok");
@@ -108,8 +108,8 @@ fn one_that_leaves_spends_nothing_of_a_rate() {
     assert!(between < Duration::from_millis(1_900), "one second, not two: {between:?}");
 }
 
-/// One that leaves while the server works on it frees its slot, and the server is told by the end of
-/// the connection.
+/// A client that disconnects while a server works on its request frees its slot; the closed connection notifies the
+/// server.
 #[test]
 fn one_that_leaves_while_it_is_served_frees_its_slot() {
     let upstream = Upstream::start(|call| {
@@ -132,7 +132,8 @@ fn one_that_leaves_while_it_is_served_frees_its_slot() {
     paceline_tests::until(|| upstream.in_flight(), |count| *count == 0);
 }
 
-/// Half of a hundred leave: those who stay are served one after the other, and nobody absent is.
+/// Half of a hundred clients disconnect: the others are served one after the other, and no request of a disconnected
+/// client is served.
 #[test]
 fn half_of_a_hundred_leave() {
     let (latch, upstream) = held();

@@ -1,4 +1,4 @@
-//! A load of requests that runs while something else happens, each answer looked at.
+//! Generates requests while something else happens, and checks each response.
 
 use paceline_tests::{Web, until};
 use std::io;
@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-/// What the clients of a load saw.
+/// The results of the clients of a load.
 #[derive(Debug, Default)]
 pub struct Load {
     answered: AtomicUsize,
@@ -15,8 +15,8 @@ pub struct Load {
 }
 
 impl Load {
-    /// Runs `clients` against `address`, half of them with a new connection for each request, while
-    /// `meanwhile` goes on; panics if a single request was not answered with 200.
+    /// Runs `clients` against `address`, half of them with a new connection for each request, during `meanwhile`.
+    /// Panics if any request was not answered with 200.
     #[track_caller]
     pub fn run<T>(address: &str, clients: usize, meanwhile: impl FnOnce(&Self) -> T) -> T {
         let load = Self::default();
@@ -26,7 +26,7 @@ impl Load {
                 scope.spawn(move || load.client(address, number % 2 == 0));
             }
             load.more(clients);
-            // Also if something fails meanwhile, so that the failure is seen.
+            // This also ends the load if something fails meanwhile, so that the failure is reported.
             let ends = Ends(&load);
             let done = meanwhile(&load);
             drop(ends);
@@ -42,7 +42,7 @@ impl Load {
         done
     }
 
-    /// Waits until so many more requests were answered.
+    /// Waits until `count` more requests were answered.
     #[track_caller]
     pub fn more(&self, count: usize) {
         let before = self.answered.load(Ordering::SeqCst);
@@ -74,7 +74,7 @@ impl Load {
             return Err(io::Error::other(format!("{} {}", answer.status, answer.text())));
         }
         self.answered.fetch_add(1, Ordering::SeqCst);
-        // One that the daemon ends in good order is not used again.
+        // A connection that the daemon closes in order is not used again.
         if answer.field("connection") != Some("close") {
             *kept = Some(web);
         }

@@ -1,4 +1,4 @@
-//! The access log: what each line says, in both formats, and that it can be moved away.
+//! The access log: the content of each line, in both formats, and log rotation.
 
 use paceline_tests::{Latch, Proxy, Upstream, until};
 use rustix::process::Signal;
@@ -89,7 +89,7 @@ fn a_common_line_is_what_other_tools_read() {
     assert!(lines[1].ends_with("error=rejected reason=\"rejected by rule 10\""), "{}", lines[1]);
 }
 
-/// Whoever reads the log finds out which limit turned a request away, or what was wrong with it.
+/// The log shows which limit refused a request, or what was wrong with it.
 #[test]
 fn a_line_of_a_refusal_names_who_refused_and_why() {
     let upstream = Upstream::saying("hello");
@@ -124,7 +124,7 @@ fn a_line_of_a_refusal_names_who_refused_and_why() {
     assert_eq!(records[3]["reason"], "there is no Host field");
 }
 
-/// The values are what an operator looks at to find out why so many requests are refused.
+/// The values help an operator to find out why requests are refused.
 #[test]
 fn a_line_of_a_refusal_has_the_values_and_counters() {
     let upstream = Upstream::saying("hello");
@@ -157,7 +157,7 @@ fn a_line_of_a_refusal_has_the_values_and_counters() {
     }
 }
 
-/// A connection that a checkpoint refuses gets no answer, so that only the log can say why.
+/// A connection that a checkpoint refuses gets no response, so only the log can give the reason.
 #[test]
 fn a_refused_connection_has_a_line() {
     let upstream = Upstream::saying("hello");
@@ -188,7 +188,7 @@ fn a_refused_connection_has_a_line() {
     assert!(refused["method"].is_null() && refused["target"].is_null(), "{refused}");
 }
 
-/// As logrotate does it: moved away, and SIGHUP.
+/// As logrotate does it: the file is renamed, then SIGHUP.
 #[test]
 fn a_file_that_was_moved_away_is_opened_anew_on_sighup() {
     let upstream = Upstream::saying("hello");
@@ -203,7 +203,7 @@ fn a_file_that_was_moved_away_is_opened_anew_on_sighup() {
     until(lines, |count| *count == 2);
     proxy.daemon.signal(Signal::HUP);
     proxy.daemon.log_line(&["applied the configuration"]).unwrap();
-    // The signal is answered before the file is; every line is in one of the two.
+    // The signal is acknowledged before the file is reopened; every line is in one of the two files.
     let mut number = 2;
     let is_new = || {
         number += 1;
@@ -224,7 +224,7 @@ fn a_file_that_was_moved_away_is_opened_anew_on_sighup() {
     assert_eq!(targets, expected);
 }
 
-/// A client that leaves was sent a status or was not: the line says which.
+/// A client that disconnects may or may not have been sent a status: the line shows which.
 #[test]
 fn the_line_of_a_client_that_left_has_the_status_that_it_was_sent() {
     let latch = Latch::new();
@@ -259,7 +259,7 @@ fn the_line_of_a_client_that_left_has_the_status_that_it_was_sent() {
     latch.open();
 }
 
-/// Answers of our own, with a body and without: what was written of the body.
+/// Responses of the daemon, with and without a body: the bytes of the body that were written.
 #[test]
 fn the_line_of_a_refusal_has_the_bytes_of_its_body() {
     let upstream = Upstream::start(|call| call.close());

@@ -1,5 +1,5 @@
-//! Servers that edits add, move to another address and swap while clients ask: a request connects only to the
-//! address that it was admitted to, and a server that refuses connections costs no request anything.
+//! Servers that edits add, move to another address and swap under load: a request connects only to the address that
+//! it was admitted to, and a server that refuses connections fails no request.
 
 use super::load::Load;
 use paceline_tests::{Latch, Proxy, Upstream};
@@ -13,10 +13,10 @@ use std::time::Duration;
 /// Requests that each server may have at one time.
 const MAX: usize = 3;
 
-/// Clients that ask without a pause.
+/// Clients that send requests without a pause.
 const CLIENTS: usize = 60;
 
-/// Answers from one edit to the next.
+/// Responses between two edits.
 const ANSWERS: usize = 20;
 
 /// A server that takes a moment for each request, so that requests wait for it.
@@ -49,8 +49,8 @@ fn config(servers: &[(&str, &str)]) -> String {
     )
 }
 
-/// A server that an edit adds and that refuses connections goes down; the requests that were sent there go back to the
-/// queue. (4 to 55 of 300 requests were answered with 502.)
+/// A server that an edit adds and that refuses connections is set down; the requests that were sent there return to
+/// the queue. (4 to 55 of 300 requests were answered with 502.)
 #[test]
 fn a_refusing_server_that_an_edit_adds_fails_no_request() {
     let (good, (_bound, dead)) = (busy(), refusing());
@@ -68,7 +68,7 @@ fn a_refusing_server_that_an_edit_adds_fails_no_request() {
     assert!(good.in_flight_max() <= MAX, "{}", good.in_flight_max());
 }
 
-/// P1: an address has no more requests than its maximum, whichever names edits give it. (It had 5 of 3.)
+/// P1: an address gets no more requests than its maximum, whatever names edits give it. (It had 5 of 3.)
 #[test]
 fn servers_that_swap_their_addresses_have_no_more_than_their_maximum_p1() {
     let (one, other) = (busy(), busy());
@@ -88,7 +88,7 @@ fn servers_that_swap_their_addresses_have_no_more_than_their_maximum_p1() {
     assert!(most.0 <= MAX && most.1 <= MAX, "{most:?}");
 }
 
-/// P1: the same while servers come and go, move to addresses that refuse connections, and move back.
+/// P1: the same while servers are added and removed, move to addresses that refuse connections, and move back.
 #[test]
 fn no_edit_of_servers_fails_a_request_or_exceeds_a_maximum_p1() {
     let (one, two, three) = (busy(), busy(), busy());
@@ -114,7 +114,7 @@ fn no_edit_of_servers_fails_a_request_or_exceeds_a_maximum_p1() {
     assert!(most.iter().all(|most| *most <= MAX), "{most:?}");
 }
 
-/// A request that waits for a server of a backend which an edit deletes is told that, not that servers are down.
+/// If an edit deletes the backend that a request waits for, the response says so, not that servers are down.
 #[test]
 fn a_request_that_waits_for_a_deleted_backend_is_told_so() {
     let (latch, other) = (Latch::new(), Upstream::saying("new"));

@@ -1,12 +1,12 @@
-//! Clients that leave while a server is at work on their requests: the server is told, and what is limited
-//! stays in use until it is done, so that nobody gets past a limit by leaving.
+//! Clients that disconnect while a server works on their requests: the server is notified, and limited resources stay
+//! in use until it is done, so that no client can evade a limit by disconnecting.
 
 use paceline_tests::{Latch, Proxy, Upstream, Web, until};
 use rustix::process::Signal;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A server that looks after nobody: it answers when the latch lets it, whoever has left.
+/// A server that does not notice disconnects: it answers when the latch lets it, even if the client is gone.
 fn held() -> (Arc<Latch>, Upstream) {
     let latch = Latch::new();
     let theirs = Arc::clone(&latch);
@@ -17,7 +17,7 @@ fn held() -> (Arc<Latch>, Upstream) {
     (latch, upstream)
 }
 
-/// A server that begins to answer at once, and ends when the latch lets it, whoever has left.
+/// A server that begins to answer at once, and ends when the latch lets it, even if the client is gone.
 fn streaming(beginning: &'static str, end: &'static str) -> (Arc<Latch>, Upstream) {
     let latch = Latch::new();
     let theirs = Arc::clone(&latch);
@@ -31,12 +31,12 @@ fn streaming(beginning: &'static str, end: &'static str) -> (Arc<Latch>, Upstrea
     (latch, upstream)
 }
 
-/// Breaks its connection, instead of ending it.
+/// Resets its connection instead of closing it.
 fn reset(client: Web) {
     rustix::net::sockopt::set_socket_linger(client.socket(), Some(Duration::ZERO)).unwrap();
 }
 
-/// Asks, and reads up to where the response has this.
+/// Sends a request, and reads the response up to `what`.
 fn read_to(client: &mut Web, target: &str, fields: &str, what: &str) {
     client.ask(target, fields);
     let mut seen = vec![];
@@ -47,7 +47,7 @@ fn read_to(client: &mut Web, target: &str, fields: &str, what: &str) {
     }
 }
 
-/// A daemon whose server takes `max` at a time; `more` are settings of the backend.
+/// A daemon whose server takes `max` requests at a time; `more` are settings of the backend.
 fn limited(upstream: &Upstream, max: u32, more: &str) -> Proxy {
     let address = upstream.address();
     let one = format!("{{ name = \"one\", address = \"{address}\", max_connections = {max} }}");
@@ -55,7 +55,7 @@ fn limited(upstream: &Upstream, max: u32, more: &str) -> Proxy {
     Proxy::start(&format!("{backend}{}", Proxy::FRONTEND))
 }
 
-/// The figures of the frontend.
+/// How many requests ended because their client disconnected.
 fn left(proxy: &Proxy) -> u64 {
     let frontend = proxy.daemon.api().get("/v1/frontends/web").expect(200);
     frontend["figures"]["left"].as_u64().unwrap()
@@ -83,7 +83,7 @@ fn a_server_has_no_more_than_it_may_however_many_leave_p1() {
     assert_eq!(left(&proxy), 2, "each is counted once");
 }
 
-/// Whatever tells the end of the body; with an end of the connection and with a reset.
+/// With every way to mark the end of the body, and both with a closed and a reset connection.
 #[test]
 fn leaving_within_the_response_does_not_free_the_place_p1() {
     const CHUNKS: &str = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\npart\r\n";
@@ -112,7 +112,7 @@ fn leaving_within_the_response_does_not_free_the_place_p1() {
     }
 }
 
-/// A response that is wrong is not passed on, but its server is at work.
+/// A malformed response is not forwarded, but its server still works.
 #[test]
 fn a_wrong_response_does_not_free_the_place_of_a_server_at_work_p1() {
     for wrong in [
@@ -134,7 +134,7 @@ fn a_wrong_response_does_not_free_the_place_of_a_server_at_work_p1() {
     }
 }
 
-/// A client of a tunnel that breaks its connection.
+/// A client of a tunnel that resets its connection.
 #[test]
 fn a_broken_tunnel_does_not_free_the_place_of_a_server_at_work_p1() {
     let switched = "HTTP/1.1 101 Switching\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\n";
@@ -147,7 +147,7 @@ fn a_broken_tunnel_does_not_free_the_place_of_a_server_at_work_p1() {
     let mut next = proxy.connect();
     next.ask("/next", fields);
     proxy.wait_for_counts(1, 1);
-    // It is over for the log, and its place is not free.
+    // The request has ended in the log, but its slot is not free.
     assert_eq!(proxy.records(1)[0]["target"], "/gone");
     assert_eq!(upstream.count(), 1);
     latch.open();
@@ -155,8 +155,8 @@ fn a_broken_tunnel_does_not_free_the_place_of_a_server_at_work_p1() {
     assert_eq!(upstream.in_flight_max(), 1);
 }
 
-/// A stream without an end is ended: by a server that looks after its clients, and else after as much as is read for
-/// nobody.
+/// An endless stream is ended: by a server that notices the disconnect, or else after the maximum number of discarded
+/// bytes.
 #[test]
 fn a_stream_without_an_end_does_not_hold_its_place_for_ever() {
     let upstream = Upstream::start(|call| {
@@ -181,7 +181,7 @@ fn a_stream_without_an_end_does_not_hold_its_place_for_ever() {
     }
 }
 
-/// One that sends little and finds out by a write that fails alone, such as a loop that polls and prints.
+/// A server that sends little and notices only by a failed write, such as a loop that polls and prints.
 #[test]
 fn a_stream_that_goes_on_for_nobody_gives_its_place_back() {
     let upstream = Upstream::start(|call| {
@@ -200,7 +200,7 @@ fn a_stream_that_goes_on_for_nobody_gives_its_place_back() {
     until(|| upstream.in_flight(), |count| *count == 0);
 }
 
-/// One whose body is wrong has its answer at once; its server has what came before.
+/// A request with a malformed body gets its response at once; its server already has the part before.
 #[test]
 fn a_wrong_body_does_not_free_the_place_of_a_server_at_work() {
     let (latch, upstream) = held();
@@ -220,7 +220,7 @@ fn a_wrong_body_does_not_free_the_place_of_a_server_at_work() {
     assert_eq!(upstream.in_flight_max(), 1);
 }
 
-/// A concurrency is held in the same way, and given back by a server that gives up when it is told.
+/// A concurrency slot is held in the same way, and released by a server that stops when it is notified.
 #[test]
 fn a_server_that_gives_up_frees_the_place() {
     let upstream = Upstream::start(|call| {
@@ -244,7 +244,7 @@ fn a_server_that_gives_up_frees_the_place() {
     assert_eq!(next.answer().status, 200);
 }
 
-/// The time for a response counts on when its client has left.
+/// The timeout for a response continues after the client has disconnected.
 #[test]
 fn a_server_that_never_answers_frees_the_place_in_its_time() {
     let (latch, upstream) = held();
@@ -262,7 +262,7 @@ fn a_server_that_never_answers_frees_the_place_in_its_time() {
     latch.open();
 }
 
-/// The rest of a body has that time, too, from when nobody waits for it.
+/// The rest of a body also has that timeout, from the moment when the client disconnects.
 #[test]
 fn a_stream_that_never_ends_frees_the_place_in_its_time() {
     let beginning = "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\npart";
@@ -277,7 +277,7 @@ fn a_stream_that_never_ends_frees_the_place_in_its_time() {
     latch.open();
 }
 
-/// Where nothing is limited nobody has to be waited for.
+/// A request without limits ends at once.
 #[test]
 fn one_that_holds_nothing_limited_is_over_at_once() {
     let (latch, upstream) = held();
@@ -291,7 +291,7 @@ fn one_that_holds_nothing_limited_is_over_at_once() {
     latch.open();
 }
 
-/// A daemon that ends waits for those who are there, not for servers at work for nobody.
+/// A daemon that ends waits for connected clients, not for servers whose clients have disconnected.
 #[test]
 fn a_daemon_that_ends_does_not_wait_for_those_who_left() {
     let (latch, upstream) = held();

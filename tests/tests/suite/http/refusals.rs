@@ -1,4 +1,4 @@
-//! What those are told who are turned away: status, time to come back, limit, checkpoint and reason.
+//! What a refused client is sent: status, time to retry, limit, checkpoint and reason.
 
 use paceline_tests::{Latch, Proxy, Scratch, Upstream};
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 const JSON: &str = "Accept: application/json\r\n";
 
-/// One request an hour: the first goes, the second is turned away.
+/// One request an hour: the first is admitted, the second is refused.
 fn hourly(status: &str) -> String {
     format!(
         "[[checkpoint]]\nname = \"pace\"\nat = \"frontend web\"\nkey = \"header[\\\"x-user\\\"]\"\n\
@@ -34,7 +34,7 @@ fn a_refusal_says_when_to_come_back_and_which_limit_it_was() {
         assert_eq!((&body["checkpoint"], &body["key"]), (&"pace".into(), &"ann".into()));
         assert_eq!((&body["status"], &body["retry_after"]), (&status.into(), &after.into()));
         assert!(body["message"].as_str().unwrap().contains("pace"), "{body}");
-        // Without a word about JSON it is text; the connection goes on, for others too.
+        // Unless the client accepts JSON, it is text. The connection stays open, and other requests on it are served.
         let answer = web.get_with("/", user);
         assert!(answer.field("content-type").unwrap().starts_with("text/plain"));
         assert!(answer.text().starts_with(&format!("{status} ")), "{}", answer.text());
@@ -77,7 +77,7 @@ fn a_frontend_may_have_pages_of_its_own() {
     assert_eq!((answer.status, answer.text()), (503, "<h1>later</h1>"));
     assert!(answer.field("content-type").unwrap().starts_with("text/html"));
     assert!(answer.field("retry-after").is_some());
-    // One that was changed is used after a reload.
+    // A changed page is used after a reload.
     let _ = proxy.scratch.write("busy.html", "<h1>tomorrow</h1>");
     proxy.reload(&config);
     let page = || web.get("/").text().to_owned();
@@ -134,13 +134,13 @@ fn a_server_that_cannot_be_reached_or_says_nonsense_is_a_bad_gateway() {
     upstream.stop();
     let answer = proxy.connect().get_with("/", JSON);
     assert_eq!(answer.status, 502);
-    // Which servers there are, and where, is not for clients.
+    // Servers and their addresses are not disclosed to clients.
     let address = upstream.address().to_string();
     let tells = |text: &str| answer.text().contains(text);
     assert!(tells("connected") && !tells("app/one") && !tells(&address), "{}", answer.text());
 }
 
-/// A response that breaks off is not made to look whole.
+/// A truncated response is not presented as complete.
 #[test]
 fn a_body_that_breaks_off_breaks_off_for_the_client_too() {
     let upstream = Upstream::start(|call| {
@@ -194,7 +194,7 @@ fn what_takes_too_long_or_is_too_long_is_answered() {
     assert_eq!(post("Transfer-Encoding: chunked\r\n\r\nb\r\n0123456789a\r\n0\r\n\r\n"), 413);
 }
 
-/// One that runs, and a queue with these settings behind it.
+/// One running request, and a queue with these settings behind it.
 fn behind_one(queue: &str, frontend: &str) -> (Arc<Latch>, Upstream, Proxy) {
     let latch = Latch::new();
     let theirs = Arc::clone(&latch);
@@ -208,7 +208,7 @@ fn behind_one(queue: &str, frontend: &str) -> (Arc<Latch>, Upstream, Proxy) {
     (latch, upstream, proxy)
 }
 
-/// S2: nobody waits longer than the queue allows, nor longer than the frontend does.
+/// S2: no request waits longer than the queue or the frontend allows.
 #[test]
 fn a_queue_and_a_frontend_bound_the_wait_s2() {
     for (queue, frontend) in [
@@ -252,7 +252,7 @@ fn a_full_queue_refuses_at_once() {
     assert_eq!(upstream.count(), 2);
 }
 
-/// A wait that is foreseen to be too long is refused at once, not at its end.
+/// If the expected wait is too long, the request is refused at once, not after the wait.
 #[test]
 fn a_wait_that_would_be_too_long_is_refused_at_once() {
     let upstream = Upstream::saying("ok");

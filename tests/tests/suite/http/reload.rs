@@ -1,4 +1,4 @@
-//! Changing everything under load: not one request fails, and no address that stays ever refuses.
+//! Changing everything under load: no request fails, and an address that stays configured never refuses.
 
 use super::load::Load;
 use paceline_tests::server::paceline_binary;
@@ -20,7 +20,7 @@ fn config(listen: &str, servers: &[String], more: &str) -> String {
     )
 }
 
-/// A port that is free now; nobody else takes it as long as the system has others.
+/// A port that is free now. The system does not assign it again as long as it has others.
 fn free_address() -> String {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
 }
@@ -61,7 +61,7 @@ fn everything_is_changed_under_load_and_no_request_fails() {
         }
     });
     assert!(upstreams.iter().all(|upstream| upstream.count() > 0));
-    // A server that was taken out is not asked any more.
+    // A removed server gets no more requests.
     let before = upstreams[1].count();
     for _ in 0..10 {
         assert_eq!(Web::connect(&first).get("/").text(), "a");
@@ -91,8 +91,8 @@ fn edits_through_the_api_are_served_at_once() {
     assert!(b.in_flight_max() >= 1);
 }
 
-/// A server comes and goes while requests wait for room: whoever is given it as it goes gets another one, and
-/// is not refused although others have room.
+/// A server is added and removed while requests wait for room: a request that is assigned to it as it is removed gets
+/// another server, and is not refused while others have room.
 #[test]
 fn a_server_that_comes_and_goes_fails_no_request_that_another_can_serve() {
     const EDITS: usize = 60;
@@ -118,8 +118,7 @@ fn a_server_that_comes_and_goes_fails_no_request_that_another_can_serve() {
     assert!(upstreams.iter().all(|upstream| upstream.in_flight_max() <= 2));
 }
 
-/// Those who wait in a queue that is taken away go on; those on a connection of a frontend that is
-/// taken away get their answers.
+/// Requests that wait in a deleted queue proceed; requests on a connection of a deleted frontend get their responses.
 #[test]
 fn those_who_wait_are_not_forgotten() {
     let latch = paceline_tests::Latch::new();
@@ -136,7 +135,7 @@ fn those_who_wait_are_not_forgotten() {
     let mut clients: Vec<Web> = (0..5).map(|_| Web::connect(&first)).collect();
     clients.iter_mut().for_each(|web| web.ask("/", ""));
     proxy.wait_for_counts(4, 1);
-    // A higher limit lets two more go, none at all lets everyone go.
+    // A higher limit admits two more requests, no limit admits all.
     proxy.reload(&config(&listen, &servers, FEW));
     proxy.wait_for_counts(2, 3);
     assert_eq!(upstream.wait_for(3).len(), 3);
@@ -150,7 +149,7 @@ fn those_who_wait_are_not_forgotten() {
     }
 }
 
-/// A port that is taken is told in the log and tried again; all the rest of the edit is in use meanwhile.
+/// A port that is in use is logged and retried; the rest of the edit is applied meanwhile.
 #[test]
 fn an_address_that_is_taken_leaves_the_others_as_they_are() {
     let upstream = Upstream::saying("ok");
@@ -159,7 +158,7 @@ fn an_address_that_is_taken_leaves_the_others_as_they_are() {
     let servers = [server("a", &upstream)];
     let proxy = Proxy::start(&config(&format!("\"{first}\""), &servers, ""));
     let both = format!("[\"{first}\", \"{}\"]", taken.local_addr().unwrap());
-    // Which of the two lines comes first is open, so neither is skipped for the other.
+    // The order of the two lines is undefined, so neither is skipped for the other.
     let _ = proxy.scratch.write("http.toml", config(&both, &servers, ""));
     proxy.daemon.signal(Signal::HUP);
     let line = proxy.daemon.log_line(&["cannot listen at"]).unwrap();
@@ -170,7 +169,7 @@ fn an_address_that_is_taken_leaves_the_others_as_they_are() {
     until(|| Web::try_connect(&address).is_ok(), |is_open| *is_open);
 }
 
-/// wrk's own account: no error of any kind while the configuration is read again and again.
+/// According to wrk there is no error of any kind while the configuration is reloaded repeatedly.
 #[test]
 fn wrk_sees_no_error_while_the_configuration_changes() {
     let upstream = Upstream::saying("ok");
@@ -193,7 +192,7 @@ fn wrk_sees_no_error_while_the_configuration_changes() {
     assert!(!shown.contains("Socket errors") && !shown.contains("Non-2xx"), "{shown}");
 }
 
-/// A frontend that is to move to an address that it cannot have stays where it is until it can.
+/// A frontend that cannot bind its new address keeps its old one until it can.
 #[test]
 fn a_frontend_stays_where_it_is_until_it_can_move() {
     let upstream = Upstream::saying("ok");
@@ -211,7 +210,7 @@ fn a_frontend_stays_where_it_is_until_it_can_move() {
     proxy.daemon.log_line(&["as configured again"]).unwrap();
 }
 
-/// Whoever applies a file learns from the command itself that a frontend could not be opened.
+/// `apply` itself reports that a frontend could not be opened.
 #[test]
 fn apply_fails_when_a_frontend_cannot_listen_where_the_file_says() {
     let upstream = Upstream::saying("ok");
@@ -240,7 +239,7 @@ fn apply_fails_when_a_frontend_cannot_listen_where_the_file_says() {
     assert_eq!(Web::connect(&second).get("/").status, 200);
 }
 
-/// Port 0 lets the system choose, for each frontend anew.
+/// With port 0 the system chooses a port, separately for each frontend.
 #[test]
 fn two_frontends_with_port_0_are_two_listeners() {
     let upstream = Upstream::saying("ok");
@@ -250,7 +249,7 @@ fn two_frontends_with_port_0_are_two_listeners() {
     assert_ne!(proxy.address("web"), proxy.address("other"));
     assert_eq!(Web::connect(proxy.address("web")).get("/").status, 200);
     assert_eq!(Web::connect(proxy.address("other")).get("/").status, 503, "it has no backend");
-    // One of the two goes, the other stays where it is.
+    // One of the two is removed, the other keeps its port.
     let kept = proxy.address("web").to_owned();
     proxy.reload(&text);
     until(|| Web::try_connect(proxy.address("other")).is_err(), |is_closed| *is_closed);
@@ -261,7 +260,7 @@ fn port_of(address: &str) -> &str {
     address.rsplit_once(':').unwrap().1
 }
 
-/// A frontend that is to be seen by fewer is: the wider listener is its own and no hindrance.
+/// A frontend can be restricted to fewer addresses: its own wider listener does not conflict.
 #[test]
 fn a_listener_can_be_narrowed_and_widened() {
     let upstream = Upstream::saying("ok");
@@ -279,7 +278,7 @@ fn a_listener_can_be_narrowed_and_widened() {
     until(|| Web::try_connect(&beside).is_ok(), |is_open| *is_open);
 }
 
-/// An address that is taken out closes, whatever else is wrong with the frontend.
+/// A removed address is closed, whatever else is wrong with the frontend.
 #[test]
 fn a_page_that_cannot_be_read_keeps_no_listener_open() {
     let upstream = Upstream::saying("ok");
@@ -295,10 +294,10 @@ fn a_page_that_cannot_be_read_keeps_no_listener_open() {
     assert_eq!(Web::connect(&first).get("/").status, 200);
 }
 
-/// As docs/http.md shows it: all addresses of both kinds, at one port.
+/// As in docs/http.md: all addresses of both families, on one port.
 #[test]
 fn both_kinds_of_addresses_can_have_the_same_port() {
-    // A machine may be without IPv6, which is then told.
+    // A machine may lack IPv6, which is then reported.
     let has_ipv6 = TcpListener::bind("[::1]:0").is_ok();
     let upstream = Upstream::saying("ok");
     let port = port_of(&free_address()).to_owned();
@@ -312,7 +311,7 @@ fn both_kinds_of_addresses_can_have_the_same_port() {
     drop(proxy);
 }
 
-/// Everything that is wrong is told at once, of each frontend.
+/// All problems of each frontend are reported at once.
 #[test]
 fn each_frontend_tells_its_own_problem() {
     let upstream = Upstream::saying("ok");

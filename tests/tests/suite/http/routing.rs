@@ -1,4 +1,4 @@
-//! Which backend a request goes to, which of those that wait goes first, and checkpoints on connections.
+//! Which backend a request is sent to, which waiting request is first, and checkpoints on connections.
 
 use paceline_tests::{Latch, Proxy, Upstream, Web, until};
 use std::sync::Arc;
@@ -46,7 +46,7 @@ fn the_first_condition_that_holds_names_the_backend() {
     assert_eq!(servers[0], format!("files/{}", files.address()));
 }
 
-/// Seed 004: traffic goes elsewhere when a limit is reached, and comes back.
+/// Seed 004: traffic is sent elsewhere when a limit is reached, and later returns.
 #[test]
 fn a_counter_switches_the_backend_when_a_limit_is_reached() {
     let latch = Latch::new();
@@ -103,7 +103,7 @@ fn a_rule_gives_a_priority_that_goes_first() {
     {
         let mut web = proxy.connect();
         web.ask(target, fields);
-        // Each is in its queue before the next comes.
+        // Each request is in its queue before the next one arrives.
         proxy.wait_for_counts(number, 1);
         clients.push(web);
     }
@@ -115,7 +115,7 @@ fn a_rule_gives_a_priority_that_goes_first() {
     assert_eq!(upstream.in_flight_max(), 1);
 }
 
-/// `on = "connection"`: one for each client at a time, and a further one is closed as it comes.
+/// `on = "connection"`: one for each client at a time; a further one is closed when it is accepted.
 #[test]
 fn a_refused_connection_is_closed_at_accept() {
     let upstream = Upstream::saying("ok");
@@ -147,7 +147,7 @@ fn a_refused_connection_is_closed_at_accept() {
     assert_eq!(until(again, Option::is_some), Some(200));
 }
 
-/// A connection may also wait for its turn, and one that leaves meanwhile makes room for the next.
+/// A connection may also wait in a queue, and one that closes meanwhile makes room for the next.
 #[test]
 fn connections_wait_in_a_queue() {
     let upstream = Upstream::saying("ok");
@@ -170,15 +170,21 @@ fn connections_wait_in_a_queue() {
     assert_eq!(upstream.lines(), ["GET /1", "GET /3"]);
 }
 
-/// `max_connections` of a frontend: others wait to be accepted and are served later.
+/// `max_connections` of a frontend: further connections wait to be accepted and are served later.
 #[test]
 fn a_frontend_takes_no_more_connections_than_it_may() {
     let latch = Latch::new();
     let upstream = held(&latch, "ok");
     let proxy = Proxy::before(upstream.address(), "max_connections = 2\n[http]\nthreads = 1\n");
-    let mut clients: Vec<Web> = (0..4).map(|_| proxy.connect()).collect();
-    clients.iter_mut().for_each(|web| web.ask("/", ""));
+    let connect = || {
+        let mut web = proxy.connect();
+        web.ask("/", "");
+        web
+    };
+    // Both connections have a request before another client arrives: an idle one would be closed for it.
+    let mut clients = vec![connect(), connect()];
     let _ = upstream.wait_for(2);
+    clients.extend([connect(), connect()]);
     proxy.wait_for_counts(0, 2);
     latch.open();
     for mut web in clients {

@@ -39,7 +39,7 @@ fn wait_until_up(proxy: &Proxy, name: &str, expected: bool) {
     until(|| is_up(proxy, name), |up| *up == expected);
 }
 
-/// P1 at servers: `max_connections` is never exceeded, whoever asks however often, on both threads.
+/// P1 at servers: `max_connections` is never exceeded, however many requests arrive, on both threads.
 #[test]
 fn max_connections_is_never_exceeded_p1() {
     let work = |call: &mut Call<'_>| {
@@ -65,7 +65,7 @@ fn max_connections_is_never_exceeded_p1() {
     assert!(a.count() > 100 && b.count() > 100, "{} and {}", a.count(), b.count());
 }
 
-/// Whoever waits goes to the server that is free first.
+/// A waiting request is sent to the server that is free first.
 #[test]
 fn waiters_go_to_whichever_server_is_free() {
     let latches = [Latch::new(), Latch::new()];
@@ -88,8 +88,8 @@ fn waiters_go_to_whichever_server_is_free() {
     assert!(clients.iter_mut().all(|web| web.answer().status == 200));
 }
 
-/// A server whose answer to its health check is bad gets nothing; whoever waited goes elsewhere; it
-/// comes back when it is well again.
+/// A server whose health check fails gets no requests, and waiting requests are sent to another one. It is used again
+/// when its check succeeds.
 #[test]
 fn a_server_that_is_not_well_gets_nothing_and_comes_back() {
     let (latches, is_well) = ([Latch::new(), Latch::new()], Arc::new(AtomicBool::new(true)));
@@ -116,7 +116,7 @@ fn a_server_that_is_not_well_gets_nothing_and_comes_back() {
     }
     is_well.store(false, Ordering::SeqCst);
     wait_until_up(&proxy, "a", false);
-    // Its slot is free, and still nobody is sent there.
+    // Its slot is free, and still no request is sent there.
     latches[0].let_one();
     proxy.wait_for_counts(1, 1);
     latches[1].open();
@@ -135,7 +135,7 @@ fn a_server_that_is_not_well_gets_nothing_and_comes_back() {
     assert_eq!(asked.field("host"), Some("app.internal"));
 }
 
-/// Also those who wait for the pace of one server, not only for its room.
+/// This also moves requests that wait for the rate of one server, not only for its room.
 #[test]
 fn those_who_wait_at_a_server_that_goes_down_move_on() {
     let is_well = Arc::new(AtomicBool::new(true));
@@ -162,8 +162,8 @@ fn those_who_wait_at_a_server_that_goes_down_move_on() {
     assert_eq!(texts, ["a", "b", "b", "b"]);
 }
 
-/// Without health checks a server is learnt to be down from those who cannot connect to it; they go to
-/// another one and notice nothing.
+/// Without health checks, failed connections show that a server is down. The requests are sent to another server, and
+/// their clients notice nothing.
 #[test]
 fn requests_that_cannot_connect_go_to_another_server() {
     let (a, b) = (Upstream::saying("a"), Upstream::saying("b"));
@@ -197,7 +197,7 @@ fn without_retries_a_server_that_cannot_be_connected_to_is_told() {
     assert_eq!(statuses, [200, 502]);
 }
 
-/// All servers are down: that is said at once, and not for longer than it is true.
+/// When all servers are down, the response says so at once, and only as long as it is true.
 #[test]
 fn with_all_servers_down_the_refusal_says_so() {
     let a = Upstream::start(|call| call.answer(503, "not well"));
@@ -230,7 +230,7 @@ fn round_robin_follows_the_weights_exactly() {
     assert_eq!(servers.map(|upstream| upstream.count()), [30, 10, 0]);
 }
 
-/// Whoever has least to do for its weight is next.
+/// The server with the fewest requests relative to its weight is next.
 #[test]
 fn least_connections_looks_at_what_each_has() {
     let latch = Latch::new();
@@ -257,13 +257,13 @@ fn power_of_two_spreads_the_load() {
         web.ask("/", "");
         proxy.wait_for_counts(0, number + 1);
     }
-    // Of two servers both are looked at, so they never differ by more than one.
+    // With two servers both are compared, so they never differ by more than one.
     until(|| (a.count(), b.count()), |counts| *counts == (10, 10));
     latch.open();
     assert!(clients.iter_mut().all(|web| web.answer().status == 200));
 }
 
-/// A server may close a connection that nobody uses; whoever comes next does not notice.
+/// A server may close an idle connection; the next client does not notice.
 #[test]
 fn connections_that_servers_closed_are_not_used_again() {
     let upstream = Upstream::start(|call| {
@@ -274,7 +274,7 @@ fn connections_that_servers_closed_are_not_used_again() {
     let proxy = Proxy::before(upstream.address(), "");
     let mut web = proxy.connect();
     for _ in 0..20 {
-        // Not even where the end of the connection has not come yet.
+        // Not even if the end of the connection has not arrived yet.
         assert_eq!(web.get("/").status, 200);
         until(|| upstream.open_connections(), |count| *count == 0);
         web.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx").unwrap();
@@ -284,8 +284,8 @@ fn connections_that_servers_closed_are_not_used_again() {
     assert_eq!(upstream.count(), 40, "and each request came once");
 }
 
-/// Failures that were counted under other settings do not keep a server from going down: here those of a
-/// time when it was looked after in another way.
+/// Failures that were counted under other settings do not prevent a server from being set down: here, failures under
+/// another health check.
 #[test]
 fn a_dead_server_goes_down_whatever_was_edited_before() {
     let dead = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
@@ -304,7 +304,7 @@ fn a_dead_server_goes_down_whatever_was_edited_before() {
     wait_until_up(&proxy, "a", false);
 }
 
-/// Each backend's idle time is its own, whichever was used first.
+/// Each backend has its own idle timeout, whichever was used first.
 #[test]
 fn a_short_idle_time_is_kept_beside_a_long_one() {
     let (long, short) = (Upstream::saying("long"), Upstream::saying("short"));
@@ -322,7 +322,7 @@ fn a_short_idle_time_is_kept_beside_a_long_one() {
     assert_eq!(long.open_connections(), 1, "it is kept for an hour");
 }
 
-/// The client has a status and part of a body: both are counted, in either protocol.
+/// The client got a status and part of a body: both are counted, in both protocols.
 #[test]
 fn a_response_that_is_cut_short_is_counted() {
     let upstream = Upstream::start(|call| {
@@ -345,7 +345,7 @@ fn a_response_that_is_cut_short_is_counted() {
     assert!(metrics.contains("paceline_frontend_cut_total{frontend=\"web\"} 2\n"), "{metrics}");
 }
 
-/// Requests that no rule sends elsewhere run in the default pool, which nobody has to configure.
+/// Requests that no rule sends elsewhere run in the default pool, which needs no configuration.
 #[test]
 fn the_default_pool_is_among_the_metrics() {
     let latch = Latch::new();
@@ -368,7 +368,7 @@ fn the_default_pool_is_among_the_metrics() {
     assert_eq!(web.answer().status, 200);
 }
 
-/// Edits that are not about a server do not make it forget that it fails.
+/// Edits that do not concern a server do not reset its count of failures.
 #[test]
 fn failures_count_on_while_other_things_are_edited() {
     let dead = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
@@ -383,7 +383,7 @@ fn failures_count_on_while_other_things_are_edited() {
         let file = proxy.scratch.write("other.toml", text(number));
         let mut apply = std::process::Command::new(paceline_tests::server::paceline_binary());
         apply.env("PACELINE_DATA", proxy.daemon.data()).args(["apply", "--take-over"]).arg(file);
-        // It answers when the door has followed.
+        // It returns when the door has applied the edit.
         assert!(apply.output().unwrap().status.success());
     }
     wait_until_up(&proxy, "a", false);

@@ -1,11 +1,13 @@
-//! TLS at a frontend (X1), with certificates made on the spot by `openssl`: names, protocols, renewal.
+//! TLS at a frontend (X1), with certificates created by `openssl`: names, protocols, renewal.
 
 use super::curl;
 use paceline_tests::server::paceline_binary;
 use paceline_tests::{Proxy, Scratch, Upstream, tool, until};
-use std::process::Command;
+use rustix::process::Signal;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
-/// Makes a certificate for `name` that vouches for itself, in `NAME.pem` and `NAME.key`.
+/// Creates a self-signed certificate for `name`, in `FILE.pem` and `FILE.key`.
 fn certify(scratch: &Scratch, file: &str, name: &str) {
     let (key, pem) = (scratch.join(&format!("{file}.key")), scratch.join(&format!("{file}.pem")));
     let (subject, names) = (format!("/CN={name}"), format!("subjectAltName=DNS:{name}"));
@@ -25,7 +27,7 @@ fn proxy(upstream: &Upstream, more: &str) -> Proxy {
     Proxy::start_in(scratch, &Proxy::config(upstream.address(), &format!("{tls}{more}")))
 }
 
-/// Asks for `name`, which has to have the certificate in `file`.
+/// Sends a request for `name`, which must have the certificate in `file`.
 fn ask(proxy: &Proxy, name: &str, file: &str, more: &[&str]) -> Result<String, String> {
     let port = proxy.address("web").rsplit_once(':').unwrap().1;
     let resolve = format!("{name}:{port}:127.0.0.1");
@@ -46,7 +48,7 @@ fn the_certificate_is_chosen_by_the_name_and_the_first_is_for_all_others() {
     assert!(ask(&proxy, "one.test", "two", &[]).is_err(), "the other certificate does not fit");
     let shown = ask(&proxy, "three.test", "one", &["-k", "-w", "%{certs}"]).unwrap();
     assert!(shown.contains("Subject:CN = one.test"), "{shown}");
-    // By its address there is no name to choose by.
+    // By address, there is no name to choose by.
     let url = format!("https://{}/", proxy.address("web"));
     let shown = curl(&["-k", "-w", "%{certs}", &url]);
     assert!(shown.contains("Subject:CN = one.test"), "{shown}");
@@ -82,7 +84,7 @@ fn only_tls_1_2_and_newer_are_spoken_x1() {
     }
 }
 
-/// Many requests at once on one connection; the server sees one of ours for each at most.
+/// Many requests at once on one connection; the server sees at most one connection for each.
 #[test]
 fn requests_of_http2_share_a_connection() {
     let upstream = Upstream::saying("hello ");
@@ -98,7 +100,7 @@ fn requests_of_http2_share_a_connection() {
     assert!(records.iter().all(|record| record["protocol"] == "HTTP/2"), "{records:?}");
 }
 
-/// Rules see the name of the handshake, and a frontend with TLS takes nothing in the clear.
+/// Rules see the name in the handshake, and a frontend with TLS accepts no plain text.
 #[test]
 fn the_name_is_an_attribute_and_plain_text_is_refused() {
     let upstream = Upstream::saying("hello");
@@ -112,8 +114,8 @@ fn the_name_is_an_attribute_and_plain_text_is_refused() {
     assert_eq!(upstream.count(), 1);
 }
 
-/// A certificate that was renewed under the same name is used after SIGHUP; one that is broken is not,
-/// and the one before stays.
+/// A certificate that was renewed under the same name is used after SIGHUP. A broken one is not, and the previous one
+/// stays.
 #[test]
 fn a_renewed_certificate_is_used_after_a_reload() {
     let upstream = Upstream::saying("hello");
@@ -132,7 +134,7 @@ fn a_renewed_certificate_is_used_after_a_reload() {
     assert_eq!(ask(&proxy, "one.test", "one", &[]).unwrap(), "hello");
 }
 
-/// A key of another certificate is found before a daemon has to refuse it, with its place.
+/// The check finds a key that does not match its certificate, with its place, before a daemon has to refuse it.
 #[test]
 fn check_tells_a_key_that_is_not_that_of_its_certificate() {
     let scratch = Scratch::new();
@@ -157,7 +159,7 @@ fn check_tells_a_key_that_is_not_that_of_its_certificate() {
     assert!(code == 1 && told.contains("cannot read the key"), "{told}");
 }
 
-/// Certificates that change all the time are no reason for a request to fail.
+/// Certificates that change continuously fail no request.
 #[test]
 fn certificates_change_under_load() {
     let upstream = Upstream::saying("hello");
@@ -177,4 +179,52 @@ fn certificates_change_under_load() {
     assert!(shown.contains(" requests in "), "{shown}");
     assert!(!shown.contains("Socket errors") && !shown.contains("Non-2xx"), "{shown}");
     assert!(upstream.count() > 10, "{shown}");
+}
+
+/// A client that agrees on HTTP/2 in the handshake and then says nothing; and what it prints, without which it would end.
+struct Silent(Child, BufReader<ChildStdout>);
+
+impl Silent {
+    fn connect(proxy: &Proxy) -> Self {
+        let words = ["s_client", "-connect", proxy.address("web"), "-alpn", "h2"];
+        let mut command = Command::new("openssl");
+        command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut process = command.spawn().unwrap();
+        let printed = BufReader::new(process.stdout.take().unwrap());
+        let mut silent = Self(process, printed);
+        // It prints that when the handshake is done, and goes on as long as its input does.
+        let mut lines = silent.1.by_ref().lines().map_while(Result::ok);
+        assert!(lines.any(|line| line == "ALPN protocol: h2"));
+        silent
+    }
+}
+
+impl Drop for Silent {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+const PATIENT: &str = "max_connections = 1\ntimeouts = { header = \"1h\" }\n";
+
+#[test]
+fn a_client_that_only_agreed_on_http2_does_not_hold_up_the_end() {
+    let proxy = proxy(&Upstream::saying("ok"), PATIENT);
+    let silent = Silent::connect(&proxy);
+    proxy.daemon.signal(Signal::TERM);
+    let ended = proxy.daemon.wait();
+    assert!(ended.status.success(), "{}", ended.log);
+    // What is cut off at the end of --drain-max is told.
+    assert!(!ended.log.contains("--drain-max has passed"), "{}", ended.log);
+    drop(silent);
+}
+
+#[test]
+fn a_client_that_only_agreed_on_http2_makes_room_for_another_d1() {
+    let upstream = Upstream::saying("ok");
+    let proxy = proxy(&upstream, PATIENT);
+    let silent = Silent::connect(&proxy);
+    assert_eq!(ask(&proxy, "one.test", "one", &["--max-time", "20"]).unwrap(), "ok");
+    drop(silent);
 }

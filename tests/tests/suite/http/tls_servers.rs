@@ -1,4 +1,4 @@
-//! TLS to servers: everything else is as without it, from kept connections to WebSocket.
+//! TLS to servers: everything else works as without it, from persistent connections to WebSocket.
 
 use super::curl;
 use paceline_tests::authority::{Authority, Relay};
@@ -37,7 +37,7 @@ fn world(address: &str, more: &str) -> (Relay, Proxy) {
     (relay, proxy)
 }
 
-/// One client at a time is one worker, so one connection carries all of its requests.
+/// One client at a time uses one worker, so one connection carries all of its requests.
 #[test]
 fn connections_are_kept_and_sessions_taken_up_again() {
     let upstream = Upstream::start(|call| {
@@ -60,7 +60,7 @@ fn connections_are_kept_and_sessions_taken_up_again() {
     assert_eq!(relay.connection(), "tls api.test http/1.1 resumed -");
 }
 
-/// What a server ended while it was kept is not used: the next request has a connection of its own.
+/// An idle connection that the server closed is not used: the next request gets a new one.
 #[test]
 fn a_connection_that_ended_while_it_was_kept_is_not_used() {
     let upstream = Upstream::start(|call| {
@@ -73,7 +73,7 @@ fn a_connection_that_ended_while_it_was_kept_is_not_used() {
     let proxy = start(scratch, &backend(&[relay.address()], TLS));
     let mut web = proxy.connect();
     for count in 1..10 {
-        // Not to be repeated, so it would be seen if it went to a connection that has ended.
+        // A POST is not repeated, so the test would see it if it were sent on a closed connection.
         web.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi").unwrap();
         let answer = web.answer();
         assert_eq!((answer.status, answer.text()), (200, "hello"), "{count}");
@@ -128,7 +128,7 @@ fn websocket_passes_over_tls() {
     assert_eq!(proxy.records(1)[0]["status"], 101);
 }
 
-/// Health checks shake hands and verify: a server of the wrong name is down before anybody asks it.
+/// Health checks perform the handshake and verify: a server with the wrong name is down before any request.
 #[test]
 fn health_checks_speak_tls() {
     let upstream = Upstream::start(|call| match call.target() {
@@ -158,8 +158,8 @@ fn health_checks_speak_tls() {
     }
 }
 
-/// A server that takes connections and never shakes hands is one that cannot be connected to: within the
-/// time for connecting the request goes to another.
+/// A server that accepts connections and never completes a handshake cannot be connected to: within the connect
+/// timeout the request is sent to another one.
 #[test]
 fn whoever_never_shakes_hands_is_passed_over() {
     let upstream = Upstream::saying("hello");
@@ -176,20 +176,20 @@ fn whoever_never_shakes_hands_is_passed_over() {
         web.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi").unwrap();
         assert_eq!(web.answer().text(), "hello");
     }
-    // With nobody else there it is told why.
+    // Without another server, the response gives the reason.
     let alone = start(certified(), &backend(&[&silent.1], &format!("{TLS}{connect}")));
     let answer = alone.connect().get("/");
     let told = "502 the server cannot be connected to: TLS: the handshake took too long";
     assert_eq!((answer.status, answer.text().trim_end()), (502, told));
-    // So it is with one that speaks something else.
+    // The same with a server that speaks another protocol.
     let plain = Upstream::saying("hello");
     let other = start(certified(), &backend(&[plain.address()], TLS));
     let answer = other.connect().get("/");
     assert!(answer.status == 502 && answer.text().contains("TLS: "), "{}", answer.text());
 }
 
-/// Where only the end of the connection tells the end of a body, an end without the goodbye of TLS is a
-/// body that was cut (RFC 9112, section 9.8); where its length is known, nothing is missing.
+/// If only the end of the connection marks the end of a body, a connection that ends without a TLS close alert means
+/// a truncated body (RFC 9112, section 9.8). If the length is known, nothing is missing.
 #[test]
 fn a_body_without_an_end_is_not_taken_for_whole() {
     let upstream = Upstream::start(|call| {
@@ -219,7 +219,7 @@ fn held(latch: &Arc<Latch>) -> Upstream {
     })
 }
 
-/// SIGTERM: what runs over TLS ends well.
+/// SIGTERM: requests that run over TLS are completed.
 #[test]
 fn a_drain_waits_for_what_runs_over_tls() {
     let latch = Latch::new();
@@ -234,7 +234,7 @@ fn a_drain_waits_for_what_runs_over_tls() {
     assert!(proxy.daemon.wait().status.success());
 }
 
-/// A client that leaves ends its request at the server, over TLS too.
+/// A client that disconnects ends its request at the server, over TLS too.
 #[test]
 fn a_client_that_leaves_ends_its_request() {
     let latch = Latch::new();

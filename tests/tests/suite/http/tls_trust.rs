@@ -1,4 +1,4 @@
-//! TLS to servers: which certificates are believed, which are shown, and what is said of all others.
+//! TLS to servers: which certificates are trusted, which are presented, and how all others are reported.
 
 use super::tls_servers::{backend, start};
 use paceline_tests::authority::{Authority, Relay, certify_itself};
@@ -36,13 +36,13 @@ fn a_server_of_an_authority_that_is_named_is_believed() {
         "tls api.test http/1.1 new -",
         "name and protocol are asked for"
     );
-    // Without a name it is the host of the address, which is not asked for if it is no name.
+    // Without a name it is the host of the address, which is not sent if it is not a name.
     let (_upstream, relay, proxy) = world("{ ca = \"ca.pem\" }", &[]);
     assert_eq!(proxy.connect().get("/").text(), "hello");
     assert_eq!(relay.connection(), "tls - http/1.1 new -");
 }
 
-/// Nothing of a request reaches a server that is not believed; the client learns why, but no names.
+/// Nothing of a request reaches a server that is not trusted; the client gets the reason, but no names.
 #[test]
 fn whoever_is_not_believed_gets_nothing() {
     for (tls, told, logged) in [
@@ -69,7 +69,7 @@ fn without_verify_any_certificate_is_taken() {
     assert_eq!(relay.connection(), "tls else.test http/1.1 new -");
 }
 
-/// The most usual certificate of a server inside: it vouches for itself, and is named.
+/// The usual certificate of an internal server: self-signed, and listed.
 #[test]
 fn a_certificate_that_vouches_for_itself_is_believed_if_it_is_named() {
     let upstream = Upstream::saying("hello");
@@ -87,7 +87,7 @@ fn a_certificate_that_vouches_for_itself_is_believed_if_it_is_named() {
     }
 }
 
-/// `tls = true` believes what the system does: here a system with an authority of its own.
+/// `tls = true` trusts what the system trusts: here a system with its own authority.
 #[test]
 fn the_authorities_of_the_system_are_believed_unless_others_are_named() {
     let upstream = Upstream::saying("hello");
@@ -123,7 +123,7 @@ fn a_server_can_want_to_know_who_we_are() {
     }
 }
 
-/// On a unix socket there is no host to verify, so the settings have to name it.
+/// A unix socket has no host to verify, so the settings must name it.
 #[test]
 fn a_unix_socket_is_verified_by_the_name_that_is_said() {
     let upstream = Upstream::saying("hello");
@@ -136,7 +136,7 @@ fn a_unix_socket_is_verified_by_the_name_that_is_said() {
     assert_eq!(relay.connection(), "tls api.test http/1.1 new -");
 }
 
-/// At the start a file that cannot be read ends the daemon, with one line that says which.
+/// At the start, a file that cannot be read ends the daemon with one line that names the file.
 #[test]
 fn a_bad_file_ends_the_start() {
     for (tls, expected) in [
@@ -157,7 +157,7 @@ fn a_bad_file_ends_the_start() {
     }
 }
 
-/// A renewed file is read on SIGHUP; one that is broken is told, and the one before stays in use.
+/// A renewed file is read on SIGHUP. A broken one is reported, and the previous one stays in use.
 #[test]
 fn files_are_read_again_and_a_bad_one_changes_nothing() {
     let upstream = Upstream::saying("hello");
@@ -174,7 +174,7 @@ fn files_are_read_again_and_a_bad_one_changes_nothing() {
     let problem = || proxy.daemon.api().get("/v1/status").expect(200)["http"]["problem"].clone();
     until(problem, |told| told.as_str().is_some_and(|told| told.starts_with("backend app: ")));
     assert_eq!(proxy.connect().get("/").status, 200, "it keeps what it had");
-    // Another authority than that of the server: connections that were kept count no more.
+    // An authority other than the server's: idle connections are no longer used.
     let other = std::fs::read(proxy.scratch.join("other.pem")).unwrap();
     let _ = proxy.scratch.write("changing.pem", other);
     until(|| proxy.connect().get("/").status, |status| *status == 502);
@@ -185,7 +185,7 @@ fn files_are_read_again_and_a_bad_one_changes_nothing() {
     assert!(relay.connection().starts_with("tls api.test"));
 }
 
-/// A backend that an edit adds is served at once, and never in the clear.
+/// A backend that an edit adds is usable at once, and never without TLS.
 #[test]
 fn an_edit_turns_tls_on_and_off() {
     let (upstream, relay, proxy) = world("{ ca = \"ca.pem\", name = \"api.test\" }", &[]);
@@ -203,7 +203,7 @@ fn an_edit_turns_tls_on_and_off() {
     }
 }
 
-/// A database of the schema before TLS to servers is brought to this one, and its backends are in the clear.
+/// A database with the schema before TLS to servers is converted, and its backends use no TLS.
 #[test]
 fn a_database_from_before_tls_opens() {
     let scratch = Scratch::new();

@@ -1,5 +1,5 @@
-//! Upgrades: WebSocket between a real client and a real server (Python's `websockets`), and what is
-//! held while a tunnel is open.
+//! Upgrades: WebSocket between a real client and a real server (Python's `websockets`), and what is held while a
+//! tunnel is open.
 
 use paceline_tests::tool::{self, Running};
 use paceline_tests::{Proxy, Upstream};
@@ -11,7 +11,7 @@ fn script(name: &str) -> String {
     format!("{}/python/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// A server of WebSocket, with its address.
+/// A WebSocket server, with its address.
 fn echo() -> (Running, String) {
     let server = Running::start(PYTHON, &[&script("websocket_echo.py")]);
     let port = server.line();
@@ -39,7 +39,7 @@ fn messages_pass_both_ways_and_the_end_does_too() {
     assert_eq!(proxy.records(1)[0]["status"], 101);
 }
 
-/// A tunnel counts as one request for as long as it is open.
+/// A tunnel counts as one request as long as it is open.
 #[test]
 fn a_tunnel_holds_its_permit_until_it_closes_p1() {
     let (server, address) = echo();
@@ -58,14 +58,14 @@ fn a_tunnel_holds_its_permit_until_it_closes_p1() {
     lines.sort();
     assert_eq!(lines, ["close /first", "open /second"]);
     assert!(first.wait().unwrap().success());
-    // One that does not say goodbye gives its place back, too.
+    // A client that exits without closing the WebSocket also releases its slot.
     second.kill().unwrap();
     let _ = second.wait();
     assert_eq!(server.line(), "close /second");
     proxy.wait_for_counts(0, 0);
 }
 
-/// What a tunnel needed for a large message it gives back (D1).
+/// A tunnel frees the memory that it needed for a large message (D1).
 #[test]
 fn a_tunnel_that_waits_holds_little_d1() {
     const TUNNELS: usize = 200;
@@ -103,8 +103,8 @@ fn a_tunnel_that_waits_holds_little_d1() {
     assert!(each < 64 << 10, "{each} bytes each");
 }
 
-/// A client that closes its side without a word, and a server that does not mind: nothing but the time of a
-/// tunnel, an hour unless said, would end that.
+/// A client closes its side silently, and its server does not react: only the timeout of a tunnel, an hour by
+/// default, would end it.
 #[test]
 fn a_tunnel_that_one_side_has_left_gives_its_place_back_p1() {
     let upstream = Upstream::start(|call| {
@@ -112,7 +112,7 @@ fn a_tunnel_that_one_side_has_left_gives_its_place_back_p1() {
             return call.answer(200, "next");
         }
         call.send("HTTP/1.1 101 Switching\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\n");
-        // To the end of what the client says, and on until the daemon has closed.
+        // To the end of the client's data, and on until the daemon has closed the connection.
         while !call.read(100).is_empty() {}
         while call.send("still here") {
             std::thread::park_timeout(std::time::Duration::from_secs(2));
@@ -156,7 +156,7 @@ fn bytes_pass_as_they_are_and_a_refused_upgrade_is_an_answer_as_any() {
         }
         assert_eq!(call.field("upgrade"), Some("WebSocket"), "{}", call.head);
         assert_eq!((call.field("connection"), call.field("x-hop")), (Some("Upgrade"), None));
-        // The first bytes of the tunnel may come in one piece with the head.
+        // The first bytes of the tunnel may arrive together with the head.
         call.send(
             "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n\
              first",
@@ -185,13 +185,13 @@ fn bytes_pass_as_they_are_and_a_refused_upgrade_is_an_answer_as_any() {
         came.extend(web.read(100).unwrap());
     }
     assert_eq!(came, b"first\r\nAHEAD\0\n");
-    // The end of one direction is passed on, and the other one goes on.
+    // The end of one direction is forwarded, and the other direction continues.
     web.end_sending();
     assert_eq!(web.read(100).unwrap(), b"bye");
     assert!(web.is_closed());
 }
 
-/// Nothing that was not asked for switches protocols.
+/// A protocol is never switched without a request for it.
 #[test]
 fn a_server_that_switches_unasked_is_a_bad_gateway() {
     let upstream = Upstream::start(|call| {

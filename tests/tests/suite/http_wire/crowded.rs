@@ -1,5 +1,5 @@
-//! Clients that want all there is: those of another backend find connections to servers, clients that have left hold
-//! few of them, and requests of one client that wait leave room for those of others (D1).
+//! Clients that use all they can get: clients of another backend still find connections to servers, disconnected
+//! clients hold few of them, and waiting requests of one client leave room for those of others (D1).
 
 use super::frames::{END_STREAM, HEADERS, Http2, request};
 use paceline_tests::{Latch, Proxy, Upstream, Web};
@@ -12,7 +12,7 @@ const STREAMS: u32 = 100;
 const FILES: u64 = 900;
 const CONNECTIONS: usize = FILES as usize / 6;
 
-/// What orphans may have of these.
+/// The part of these that orphans may hold.
 const ORPHANS: usize = CONNECTIONS / 4;
 
 fn limit_files() {
@@ -20,7 +20,7 @@ fn limit_files() {
     setrlimit(Resource::Nofile, limit).unwrap();
 }
 
-/// A server that answers when the latch lets it, whoever has left.
+/// A server that answers when the latch lets it, even if the client has disconnected.
 fn held() -> (Arc<Latch>, Upstream) {
     let latch = Latch::new();
     let theirs = Arc::clone(&latch);
@@ -40,18 +40,18 @@ fn backend(name: &str, server: &Upstream) -> String {
     )
 }
 
-/// The frontends `web` and `other`, each with a backend of its own.
+/// The frontends `web` and `other`, each with its own backend.
 fn two(app: &Upstream, other: &Upstream, more: &str) -> Proxy {
     let frontend = "[[frontend]]\nname = \"other\"\nlisten = \"127.0.0.1:0\"\nbackend = \"two\"\n";
     let backends = [backend("app", app), backend("two", other)].concat();
     Proxy::start(&format!("{backends}{frontend}{}{more}", Proxy::FRONTEND))
 }
 
-/// So many requests at a time for each key, and anybody may invent keys.
+/// One request at a time for each key, and clients choose the keys.
 const PER_KEY: &str = "[[checkpoint]]\nname = \"per-key\"\nat = \"frontend web\"\n\
                        key = 'header[\"x-key\"]'\nconcurrency = 1\n";
 
-/// Asks so many times with keys that nobody has used, and leaves each time when the server is at work.
+/// Sends `count` requests, each with a new key, and disconnects each time when the server works on it.
 fn ask_and_leave(proxy: &Proxy, server: &Upstream, count: usize) {
     for number in 1..=count {
         let mut gone = proxy.connect();
@@ -60,14 +60,14 @@ fn ask_and_leave(proxy: &Proxy, server: &Upstream, count: usize) {
     }
 }
 
-/// So many requests over one connection.
+/// `count` requests over one connection.
 fn ask_all(proxy: &Proxy, frontend: &str, count: u32) -> Http2 {
     let mut client = Http2::connect(proxy.address(frontend).parse().unwrap());
     (0..count).for_each(|number| client.ask(2 * number + 1, "/"));
     client
 }
 
-/// All of them are answered.
+/// Checks that all of them are answered.
 fn are_answered(client: &mut Http2, count: u32, statuses: &[u16]) {
     let mut ended = 0;
     while ended < count {
@@ -88,12 +88,12 @@ fn clients_that_left_leave_connections_to_other_backends_d1() {
     latch.open();
 }
 
-/// Whoever finds no connection gets that of a request whose client has left.
+/// A request that finds no connection gets that of a request whose client has disconnected.
 #[test]
 fn clients_that_left_make_room_for_others_d1() {
     limit_files();
     let (latch, app) = held();
-    // One client has no more than three quarters of the connections, unless it stands for many.
+    // One client gets at most three quarters of the connections, unless it stands for many.
     let trusted = "trusted = [\"127.0.0.1\"]\n";
     let proxy =
         Proxy::start(&format!("{}{}{trusted}{PER_KEY}", backend("app", &app), Proxy::FRONTEND));
@@ -119,7 +119,7 @@ fn one_backend_leaves_connections_to_others_d1() {
     let ((latch, app), other) = (held(), Upstream::saying("other"));
     let proxy = two(&app, &other, "");
     let mut clients = [(); 2].map(|()| ask_all(&proxy, "web", STREAMS));
-    // Those that get none have waited for one; by then the others have theirs.
+    // Requests that get none have waited for one; by then the others have theirs.
     let record = &proxy.records(1)[0];
     assert_eq!((&record["status"], &record["error"]), (&503.into(), &"exhausted".into()));
     assert!(app.count() > CONNECTIONS / 2, "it has most of them");
@@ -130,13 +130,13 @@ fn one_backend_leaves_connections_to_others_d1() {
     clients.iter_mut().for_each(|client| are_answered(client, STREAMS, &[200, 503]));
 }
 
-/// Idle connections of one backend are closed for another, whichever worker has them.
+/// Idle connections of one backend are closed for another one, whichever worker has them.
 #[test]
 fn idle_connections_make_room_for_another_backend_d1() {
     limit_files();
     let [(latch, app), (late, other)] = [held(), held()];
     let proxy = two(&app, &other, "");
-    // Most of what it may have alone.
+    // Most of what the backend may have alone.
     let many = CONNECTIONS * 2 / 3;
     let mut clients: Vec<Web> = (0..many).map(|_| proxy.connect()).collect();
     clients.iter_mut().for_each(|client| client.ask("/", ""));
@@ -152,8 +152,8 @@ fn idle_connections_make_room_for_another_backend_d1() {
     are_answered(&mut client, half as u32, &[200]);
 }
 
-/// Requests that wait keep their heads: those of one client have a quarter of what is for all, whichever connections
-/// they come over. A client is whom the proxy names that is trusted.
+/// Waiting requests keep their heads. Those of one client may use a quarter of the total, over all of its
+/// connections. A client is identified by the trusted proxy.
 #[test]
 fn waiting_requests_of_one_client_leave_room_for_others_d1() {
     const LONG: usize = 30_000;

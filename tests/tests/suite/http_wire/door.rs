@@ -1,11 +1,11 @@
-//! The daemon with frontends at free ports, and servers that a test plays by hand.
+//! The daemon with frontends at free ports, and servers that a test controls directly.
 
 use super::wire::{READ_TIMEOUT, Wire};
 use paceline_tests::{Daemon, Launch, Scratch};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::net::{SocketAddr, TcpListener};
 
-/// A daemon whose frontends listen.
+/// A daemon with listening frontends.
 #[derive(Debug)]
 pub(super) struct Door {
     pub daemon: Daemon,
@@ -18,7 +18,7 @@ impl Door {
         Self::start_in(Scratch::new(), config)
     }
 
-    /// The same with files that are there already.
+    /// The same in a folder that already contains files.
     pub fn start_in(scratch: Scratch, config: &str) -> Self {
         let file = scratch.write("http.toml", config);
         let daemon = Launch::new(&scratch).option("--config", file).start();
@@ -26,7 +26,7 @@ impl Door {
         Self { daemon, _scratch: scratch }
     }
 
-    /// One worker, the frontend `web`, and one server; `more` stands among the frontend's settings.
+    /// One worker, the frontend `web`, and one server; `more` is inserted into the frontend's settings.
     pub fn plain(server: SocketAddr, more: &str) -> Self {
         Self::start(&config(server, more, ""))
     }
@@ -44,7 +44,7 @@ impl Door {
         Wire::connect(self.address("web"))
     }
 
-    /// Asks for `/alive` on a connection of its own: whether the daemon serves others.
+    /// Requests `/alive` on a new connection, to check that the daemon serves other clients.
     #[track_caller]
     pub fn serves(&self) {
         let mut other = self.connect();
@@ -52,7 +52,7 @@ impl Door {
         assert_eq!(other.response().status, 200, "others are served");
     }
 
-    /// The same with a server that the test plays.
+    /// The same with a server that the test controls.
     #[track_caller]
     pub fn serves_with(&self, played: &Played) {
         let mut other = self.connect();
@@ -71,7 +71,7 @@ impl Door {
         line.trim().trim_end_matches(" kB").parse().unwrap()
     }
 
-    /// That it ends in good order: it has not panicked on any thread.
+    /// Checks that it exits cleanly and has not panicked on any thread.
     #[track_caller]
     pub fn ends_well(self) {
         let ended = self.daemon.terminate();
@@ -80,8 +80,8 @@ impl Door {
     }
 }
 
-/// A configuration with one worker, the frontend `web` and one server. `more` stands among the
-/// frontend's settings, `rest` at the end.
+/// A configuration with one worker, the frontend `web` and one server. `more` is inserted into the frontend's
+/// settings, `rest` at the end.
 pub(super) fn config(server: SocketAddr, more: &str, rest: &str) -> String {
     format!(
         "[http]\nthreads = 1\n\n[[frontend]]\nname = \"web\"\nlisten = \"127.0.0.1:0\"\n\
@@ -90,17 +90,17 @@ pub(super) fn config(server: SocketAddr, more: &str, rest: &str) -> String {
     )
 }
 
-/// A request for a path, on a connection that stays.
+/// A request for a path, on a persistent connection.
 pub(super) fn get(path: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: a.example\r\n\r\n")
 }
 
-/// A response with a body, on a connection that stays.
+/// A response with a body, on a persistent connection.
 pub(super) fn ok(body: &str) -> String {
     format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len())
 }
 
-/// A server that a test plays by hand.
+/// A server that a test controls directly.
 #[derive(Debug)]
 pub(super) struct Played(TcpListener);
 
@@ -113,7 +113,7 @@ impl Played {
         self.0.local_addr().unwrap()
     }
 
-    /// The next connection that the daemon makes.
+    /// The next connection from the daemon.
     #[track_caller]
     pub fn accept(&self) -> Wire {
         let wait = Timespec { tv_sec: READ_TIMEOUT.as_secs() as i64, tv_nsec: 0 };
@@ -121,7 +121,7 @@ impl Played {
         Wire::new(self.0.accept().unwrap().0)
     }
 
-    /// Whether a connection waits to be accepted by now.
+    /// Whether a connection is pending now.
     pub fn is_called_now(&self) -> bool {
         self.is_called(&Timespec { tv_sec: 0, tv_nsec: 0 })
     }

@@ -1,7 +1,7 @@
-//! A client of HTTP/2 that writes frames by hand (RFC 9113), right or wrong.
+//! An HTTP/2 client that writes raw frames (RFC 9113), valid or not.
 //!
-//! Header blocks are literals without indexing. Of what comes back only what tests ask for is read: the
-//! status of a block, the code of a GOAWAY or RST_STREAM.
+//! Header blocks are literals without indexing. Of responses, only what tests need is parsed: the status of a block,
+//! the code of a GOAWAY or RST_STREAM.
 
 use super::wire::Wire;
 use std::net::SocketAddr;
@@ -22,7 +22,7 @@ pub(super) const ACK: u8 = 1;
 pub(super) const END_HEADERS: u8 = 4;
 pub(super) const PADDED: u8 = 8;
 
-/// Codes of errors (RFC 9113 7).
+/// Error codes (RFC 9113 7).
 pub(super) const PROTOCOL_ERROR: u32 = 1;
 pub(super) const FLOW_CONTROL_ERROR: u32 = 3;
 pub(super) const STREAM_CLOSED: u32 = 5;
@@ -32,7 +32,7 @@ pub(super) const CANCEL: u32 = 8;
 pub(super) const COMPRESSION_ERROR: u32 = 9;
 pub(super) const ENHANCE_YOUR_CALM: u32 = 11;
 
-/// The largest payload that is taken of everybody (RFC 9113 4.2).
+/// The largest payload that every peer must accept (RFC 9113 4.2).
 const FRAME_BYTES_MAX: usize = 16 << 10;
 
 pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -57,7 +57,7 @@ impl Frame {
         [&len[1..], &[self.kind, self.flags], &stream, &self.payload].concat()
     }
 
-    /// Whether the stream ends with it.
+    /// Whether the stream ends with this frame.
     pub fn ends(&self) -> bool {
         matches!(self.kind, DATA | HEADERS) && self.flags & END_STREAM != 0
     }
@@ -68,10 +68,10 @@ impl Frame {
         u32::from_be_bytes(self.payload[at..at + 4].try_into().unwrap())
     }
 
-    /// The status of a header block, which stands first in it.
+    /// The status of a header block, which is its first field.
     pub fn status(&self) -> u16 {
         let mut block = &self.payload[..];
-        // Changes of the table's size stand before all fields.
+        // Changes of the table's size precede all fields.
         while let [0x20..=0x3f, rest @ ..] = block {
             block = rest;
         }
@@ -145,7 +145,7 @@ pub(super) fn request<'a>(
     [&usual[..], more].concat()
 }
 
-/// A connection that speaks HTTP/2.
+/// An HTTP/2 connection.
 pub(super) struct Http2 {
     pub wire: Wire,
     /// Whether settings and pings of the server are acknowledged.
@@ -153,15 +153,20 @@ pub(super) struct Http2 {
 }
 
 impl Http2 {
-    /// Connects and greets: the preface, settings that forbid a dynamic table, and those of the server
-    /// acknowledged.
+    /// Connects and sends the preface and settings that forbid a dynamic table, and acknowledges the server's
+    /// settings.
     pub fn connect(address: SocketAddr) -> Self {
         Self::connect_with(address, &[(1, 0)])
     }
 
     /// The same with these settings.
     pub fn connect_with(address: SocketAddr, settings: &[(u16, u32)]) -> Self {
-        let mut this = Self { wire: Wire::connect(address), is_polite: true };
+        Self::greet(Wire::connect(address), settings)
+    }
+
+    /// The same on a connection that is there.
+    pub fn greet(wire: Wire, settings: &[(u16, u32)]) -> Self {
+        let mut this = Self { wire, is_polite: true };
         this.wire.send(PREFACE);
         let mut payload = vec![];
         for (id, value) in settings {
@@ -175,8 +180,8 @@ impl Http2 {
         this
     }
 
-    /// Has the system take little ahead: the other side is told that there is room in steps of a part of that,
-    /// and sees a slow reader move only so often. Answers how many bytes that are.
+    /// Makes the system buffer little ahead. The other side sees room only in steps of a part of that, and so sees a
+    /// slow reader progress only that often. Returns the bytes.
     pub fn takes_little_ahead(&self) -> usize {
         use rustix::net::sockopt::{set_socket_recv_buffer_size, socket_recv_buffer_size};
         set_socket_recv_buffer_size(&self.wire.stream, 128 << 10).unwrap();
@@ -187,7 +192,7 @@ impl Http2 {
         self.wire.send(frame.bytes());
     }
 
-    /// Sends all of these in one piece, so that none is answered before the next has come.
+    /// Sends all of these in one piece, so that none is answered before the next has arrived.
     pub fn send_at_once(&mut self, frames: &[Frame]) {
         self.wire.send(frames.iter().flat_map(Frame::bytes).collect::<Vec<u8>>());
     }
@@ -197,7 +202,7 @@ impl Http2 {
         self.headers(stream, &request("GET", path, &[]), END_STREAM);
     }
 
-    /// Sends a whole header block, in as many frames as it needs.
+    /// Sends a complete header block, in as many frames as it needs.
     pub fn headers(&mut self, stream: u32, fields: &[(&str, &str)], flags: u8) {
         let block = block(fields);
         let pieces: Vec<&[u8]> = block.chunks(FRAME_BYTES_MAX).collect();
@@ -227,7 +232,7 @@ impl Http2 {
         Some(frame)
     }
 
-    /// The next frame of a kind, others left out.
+    /// The next frame of a kind; others are skipped.
     #[track_caller]
     pub fn next_of(&mut self, kind: u8) -> Frame {
         loop {
@@ -239,7 +244,7 @@ impl Http2 {
         }
     }
 
-    /// The whole response on a stream: status and body. Other streams' frames are left out.
+    /// The complete response on a stream: status and body. Frames of other streams are skipped.
     #[track_caller]
     pub fn response(&mut self, stream: u32) -> (u16, String) {
         let (mut status, mut body) = (0, vec![]);
@@ -260,7 +265,7 @@ impl Http2 {
         }
     }
 
-    /// That the connection ends with GOAWAY of one of these codes.
+    /// Checks that the connection ends with a GOAWAY of one of these codes.
     #[track_caller]
     pub fn ends_with(&mut self, codes: &[u32], why: &str) {
         loop {
@@ -273,7 +278,7 @@ impl Http2 {
         while self.next().is_some() {}
     }
 
-    /// How a stream was reset.
+    /// The code that a stream was reset with.
     #[track_caller]
     pub fn reset(&mut self, stream: u32, why: &str) -> u32 {
         loop {
@@ -286,7 +291,7 @@ impl Http2 {
         }
     }
 
-    /// That the connection serves requests.
+    /// Checks that the connection serves requests.
     #[track_caller]
     pub fn serves(&mut self, stream: u32) {
         self.ask(stream, "/alive");

@@ -1,5 +1,5 @@
-//! Clients of a frontend that want more than there is: what is kept for other doors is there, and logs do not grow much
-//! faster than what is sent (D1).
+//! Clients of a frontend that ask for more than there is: resources reserved for other doors stay available, and logs
+//! do not grow much faster than the traffic (D1).
 
 use super::frames::{ACK, END_STREAM, Frame, HEADERS, Http2, PING, request};
 use paceline_tests::{Latch, Proxy, Upstream};
@@ -13,8 +13,8 @@ fn connect(proxy: &Proxy) -> Http2 {
     Http2::connect(proxy.address("web").parse().unwrap())
 }
 
-/// One connection of a client can need a hundred to a server: a sixth of all descriptors is for those. Who finds none
-/// in time is told so, and the other doors have theirs.
+/// One client connection can need a hundred connections to a server: a sixth of all descriptors is for those. A
+/// request that finds none in time gets an error that says so, and the other doors have theirs.
 #[test]
 fn clients_of_a_frontend_leave_descriptors_to_others_d1() {
     const FILES: u64 = 900;
@@ -39,7 +39,7 @@ fn clients_of_a_frontend_leave_descriptors_to_others_d1() {
     let _ = upstream.wait_for(FILES as usize / 6);
     let mut api = proxy.daemon.api();
     let _ = api.call("POST", "/v1/permits", &json!({"attributes": {}, "lease": "5s"})).expect(201);
-    // Those who get no connection are refused, none of them before it waited for one.
+    // Requests without a connection are refused, none of them before it has waited for one.
     let record = &proxy.records(1)[0];
     assert_eq!((&record["status"], &record["error"]), (&503.into(), &"exhausted".into()));
     assert_eq!(upstream.count(), FILES as usize / 6, "no more connections than may be");
@@ -57,7 +57,7 @@ fn clients_of_a_frontend_leave_descriptors_to_others_d1() {
     assert!(answers.iter().filter(|status| **status == 200).count() >= FILES as usize / 6);
 }
 
-/// What a library has to say about frames is not for the log, which clients could fill with it.
+/// Messages of the HTTP/2 library about frames are not logged, because clients could fill the log with them.
 #[test]
 fn frames_that_nobody_asked_for_are_no_lines_of_the_log() {
     let upstream = Upstream::saying("hello");
@@ -69,7 +69,7 @@ fn frames_that_nobody_asked_for_are_no_lines_of_the_log() {
     assert!(!ended.log.contains("PING"), "{}", ended.log);
 }
 
-/// A key, and what else a client says, may be long; over HTTP/2 a byte can name it. A line is short all the same.
+/// A key, and other text of a client, may be long; over HTTP/2 a byte can name it. A log line is short nevertheless.
 #[test]
 fn what_a_client_says_is_cut_in_the_access_log_d1() {
     let upstream = Upstream::saying("hello");
@@ -95,8 +95,8 @@ fn what_a_client_says_is_cut_in_the_access_log_d1() {
     }
 }
 
-/// Requests that wait keep their heads, which cost a client next to nothing over HTTP/2: a connection may have 1 MiB of
-/// them, and has it again when they are over.
+/// Waiting requests keep their heads, which cost a client next to nothing over HTTP/2. A connection may have 1 MiB of
+/// them, which is freed when the requests end.
 #[test]
 fn heads_of_one_connection_are_bounded_d1() {
     const HEAD_BYTES: usize = 30_000;
@@ -113,7 +113,7 @@ fn heads_of_one_connection_are_bounded_d1() {
         client.headers(stream, &request("GET", "/", &[("x-long", &long)]), END_STREAM);
     };
     (0..STREAMS).for_each(|number| ask(&mut client, 2 * number + 1));
-    // A head has some hundred bytes besides.
+    // A head takes some hundred more bytes.
     let room = (1 << 20) / (HEAD_BYTES + 500);
     let refused = STREAMS as usize - room;
     let (mut statuses, mut ended) = (vec![], 0);
@@ -121,7 +121,7 @@ fn heads_of_one_connection_are_bounded_d1() {
         let frame = client.next().expect("every request is answered");
         statuses.extend((frame.kind == HEADERS).then(|| frame.status()));
         ended += u32::from(frame.ends());
-        // Those that are refused are answered while the others wait.
+        // The refused requests are answered while the others wait.
         if statuses.len() == refused {
             let _ = upstream.wait_for(room);
             latch.open();

@@ -1,4 +1,4 @@
-//! Heads and bodies at their maxima and one beyond (D2), and bytes that mean nothing (D4).
+//! Heads and bodies at their maxima and one beyond (D2), and random bytes (D4).
 
 use super::door::{Door, get};
 use super::recorder::Recorder;
@@ -8,7 +8,7 @@ fn door() -> (Door, Recorder) {
     (Door::plain(server.address, "max_body = 100000"), server)
 }
 
-/// A head of exactly `len` bytes, made so by its last field.
+/// A head of exactly `len` bytes, filled up by its last field.
 fn head_of(len: usize) -> String {
     let start = "GET /x HTTP/1.1\r\nHost: a.example\r\nX-Filler: ";
     format!("{start}{}\r\n\r\n", "x".repeat(len - start.len() - 4))
@@ -24,7 +24,7 @@ fn answers(door: &Door, text: impl AsRef<[u8]>, status: u16) {
     }
 }
 
-/// A client that speaks another protocol waits for an answer: it gets one before `timeouts.header`.
+/// A client that speaks another protocol waits for a response: it gets one before `timeouts.header`.
 #[test]
 fn another_protocol_is_answered_at_once_d4() {
     let (door, _server) = door();
@@ -51,7 +51,7 @@ fn heads_have_maxima_d2() {
     answers(&door, target(8 << 10), 200);
     answers(&door, target((8 << 10) + 1), 414);
     answers(&door, format!("GET /{}", "x".repeat(100_000)), 414);
-    // A path that is longer in its normal form than it was written.
+    // A path whose normalized form is longer.
     answers(&door, target(8 << 10).replace("xx", "|x"), 200);
     answers(&door, get("/x").replace("GET", &"G".repeat(32)), 200);
     answers(&door, get("/x").replace("GET", &"G".repeat(33)), 400);
@@ -69,7 +69,7 @@ fn bodies_have_maxima_d2() {
     let sized = |len: usize| post(&format!("Content-Length: {len}\r\n")) + &"x".repeat(len);
     answers(&door, sized(100_000), 200);
     answers(&door, sized(100_001), 413);
-    // The length alone is enough, and the largest there is.
+    // The length alone is sufficient, up to the largest possible value.
     answers(&door, post("Content-Length: 100001\r\n"), 413);
     answers(&door, post("Content-Length: 9999999999999999999\r\n"), 413);
     answers(&door, post("Content-Length: 100001\r\nExpect: 100-continue\r\n"), 413);
@@ -90,7 +90,7 @@ fn bodies_have_maxima_d2() {
     door.ends_well();
 }
 
-/// Numbers that look like chance, and are the same in every run.
+/// Pseudo-random numbers, the same in every run.
 struct Chance(u64);
 
 impl Chance {
@@ -107,7 +107,7 @@ fn garbage_is_answered_and_forgotten_d4() {
     let mut chance = Chance(7);
     let right = get("/x?y=z").into_bytes();
     for round in 0..400 {
-        // Noise, or a request with some bytes changed.
+        // Random bytes, or a request with some bytes changed.
         let mut bytes: Vec<u8> = if round % 2 == 0 {
             (0..1 + chance.below(2_000)).map(|_| chance.below(256) as u8).collect()
         } else {
@@ -126,7 +126,7 @@ fn garbage_is_answered_and_forgotten_d4() {
             client.ends();
         }
     }
-    // Whatever passed was a request with one reading.
+    // Everything that was forwarded was a request with one reading.
     for request in server.take().requests {
         assert_eq!(request.matches("\r\n\r\n").count(), 1, "{request:?}");
         assert_eq!(request.matches(" HTTP/1.1\r\nHost: ").count(), 1, "{request:?}");

@@ -1,5 +1,5 @@
-//! Streams beside each other: one that is not read, reset or slow leaves the others alone, and
-//! connections end in good order.
+//! Concurrent streams: a stream that is unread, reset or slow does not affect the others, and connections end in
+//! order.
 
 use super::door::{Door, Played, config, get, ok};
 use super::frames::{
@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use std::net::Shutdown;
 use std::time::{Duration, Instant};
 
-/// The next request at a server, on a connection of its own.
+/// The next request at a server, on a new connection.
 fn asked(played: &Played, path: &str) -> Wire {
     let mut server = played.accept();
     let request = server.request().unwrap();
@@ -23,7 +23,7 @@ fn a_stream_that_is_not_read_does_not_stop_another() {
     let played = Played::new();
     let door = Door::plain(played.address(), "");
     let mut client = Http2::connect(door.address("web"));
-    // Room for the connection, not for the stream.
+    // A window for the connection, not for the stream.
     client.send(&Frame::new(WINDOW_UPDATE, 0, 0, 10_000_000u32.to_be_bytes()));
     client.ask(1, "/large");
     let mut large = asked(&played, "/large");
@@ -41,7 +41,7 @@ fn a_stream_that_is_not_read_does_not_stop_another() {
     asked(&played, "/small").send(ok("small"));
     assert_eq!(client.response(3), (200, "small".into()));
     assert!(door.memory() < 100 << 10, "{} KiB", door.memory());
-    // With a window the rest comes.
+    // With a window the rest arrives.
     client.send(&Frame::new(WINDOW_UPDATE, 0, 1, 10_000_000u32.to_be_bytes()));
     loop {
         let frame = client.next().unwrap();
@@ -54,16 +54,16 @@ fn a_stream_that_is_not_read_does_not_stop_another() {
     drop(server.join().unwrap());
 }
 
-/// D2: the time is for the next piece of a body, so whoever reads on is not cut off. The system tells the daemon
-/// that there is room only when a good part of its buffers was read; a client that reads as much as they hold
-/// within half the time is therefore safe, and only then: on a machine that holds it up for longer, a cut is
-/// right. (On a made-up clock this is a test of the door's own.)
+/// D2: the timeout applies to the next piece of a body, so a client that continues to read is not disconnected. The
+/// system reports room to the daemon only when a good part of its buffers was read. A client is therefore safe if it
+/// reads as much as they hold within half the timeout, and only then: if the machine delays it for longer, the
+/// disconnect is correct. (The door has its own test of this on a simulated clock.)
 #[test]
 fn a_client_that_reads_slowly_but_steadily_gets_all() {
     const BODY_MAX: Duration = Duration::from_secs(3);
     let played = Played::new();
     let door = Door::plain(played.address(), "timeouts = { body = \"3s\" }");
-    // Windows that are no bounds: only the system's buffers are.
+    // Very large windows: only the system's buffers limit.
     let mut client = Http2::connect_with(door.address("web"), &[(1, 0), (4, 1 << 30)]);
     let ahead = client.takes_little_ahead();
     client.send(&Frame::new(WINDOW_UPDATE, 0, 0, (1u32 << 30).to_be_bytes()));
@@ -74,7 +74,7 @@ fn a_client_that_reads_slowly_but_steadily_gets_all() {
         large
     });
     let (begun, mut got, mut count) = (Instant::now(), 0, 0);
-    // When so much was read as the buffers hold, and the longest time that this took.
+    // When as much was read as the buffers hold, and the longest time that this took.
     let (mut mark, mut longest) = ((begun, 0), Duration::ZERO);
     loop {
         let Some(frame) = client.next() else {
@@ -92,7 +92,7 @@ fn a_client_that_reads_slowly_but_steadily_gets_all() {
             mark = (Instant::now(), got);
         }
         count += 1;
-        // A little at a time, until a time that is not renewed is over.
+        // A little at a time, until a timeout that is not renewed would expire.
         if count % 2 == 0 && begun.elapsed() < BODY_MAX * 4 / 3 {
             std::thread::park_timeout(Duration::from_millis(100));
         }
@@ -100,7 +100,7 @@ fn a_client_that_reads_slowly_but_steadily_gets_all() {
     drop(server.join().unwrap());
 }
 
-/// A body that the server does not take is not read on and on; other streams are.
+/// A body that the server does not read is not read without bound; other streams are served.
 #[test]
 fn a_body_that_is_not_taken_does_not_stop_another() {
     let played = Played::new();
@@ -109,7 +109,7 @@ fn a_body_that_is_not_taken_does_not_stop_another() {
     client.headers(1, &request("POST", "/stuck", &[]), 0);
     let mut stuck = played.accept();
     assert!(stuck.head().unwrap().starts_with("POST /stuck "));
-    // What may be sent without leave is sent; leave comes as long as the sockets take it.
+    // What may be sent without a window update is sent; updates arrive as long as the sockets take data.
     for _ in 0..3 {
         client.send(&Frame::new(DATA, 0, 1, vec![b'x'; 16_000]));
     }
@@ -124,7 +124,7 @@ fn queueing(played: &Played) -> Door {
     Door::start(&config(played.address(), "", rest))
 }
 
-/// A request that is reset while it waits is gone at once: no server sees it, and the next has its turn.
+/// A request that is reset while it waits ends at once: no server sees it, and the next one gets its turn.
 #[test]
 fn a_reset_in_the_queue_leaves_it_at_once() {
     let played = Played::new();
@@ -135,7 +135,7 @@ fn a_reset_in_the_queue_leaves_it_at_once() {
     client.ask(3, "/reset");
     client.ask(5, "/last");
     client.send(&Frame::new(RST_STREAM, 0, 3, CANCEL.to_be_bytes()));
-    // The answer to a ping comes behind what was sent before it.
+    // The response to a ping arrives after what was sent before it.
     client.send(&Frame::new(super::frames::PING, 0, 0, *b"in order"));
     client.next_of(super::frames::PING);
     first.send(ok("first"));
@@ -148,7 +148,7 @@ fn a_reset_in_the_queue_leaves_it_at_once() {
     door.ends_well();
 }
 
-/// The same for a connection that ends, with all that waits on it.
+/// The same for a connection that ends, with all its waiting requests.
 #[test]
 fn a_connection_that_ends_takes_its_queue_along() {
     let played = Played::new();
@@ -174,7 +174,7 @@ fn a_connection_that_ends_takes_its_queue_along() {
     door.ends_well();
 }
 
-/// A reset while the server works on it ends that, too; its place is free when the server gives up.
+/// A reset while the server works on a request also ends it there; its slot is free when the server stops.
 #[test]
 fn a_reset_ends_the_request_at_its_server() {
     let played = Played::new();
@@ -197,11 +197,11 @@ fn idle_connections_are_told_goodbye() {
     let door = Door::plain(played.address(), more);
     let mut client = Http2::connect(door.address("web"));
     client.ends_with(&[0], "idle");
-    // One that has said nothing at all, and one that does not answer.
+    // A connection without any request, and one that does not answer.
     let mut silent = Http2::connect(door.address("web"));
     silent.is_polite = false;
     silent.ends_with(&[0], "idle and silent");
-    // As long as a request is served the connection is not idle.
+    // A connection with an active request is not idle.
     let mut busy = Http2::connect(door.address("web"));
     busy.ask(1, "/slow");
     let mut slow = asked(&played, "/slow");
@@ -212,7 +212,7 @@ fn idle_connections_are_told_goodbye() {
     busy.ends_with(&[0], "at last");
 }
 
-/// A client that begins a connection and does not go on.
+/// A client that begins a connection and does not continue.
 #[test]
 fn half_greetings_are_cut_off_d2() {
     let played = Played::new();
@@ -230,7 +230,7 @@ fn half_greetings_are_cut_off_d2() {
     door.ends_well();
 }
 
-/// The daemon ends: streams that are served come to their end, new ones are not taken.
+/// The daemon ends: active streams are completed, new ones are not accepted.
 #[test]
 fn streams_in_flight_finish_when_the_daemon_ends() {
     let played = Played::new();

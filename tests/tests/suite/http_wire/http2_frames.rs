@@ -1,5 +1,5 @@
-//! Frames that are wrong (RFC 9113 3 to 7): an error of the connection ends it and no other, an error
-//! of a stream ends that alone.
+//! Invalid frames (RFC 9113 3 to 7): a connection error ends that connection and no other, a stream error ends that
+//! stream alone.
 
 use super::door::Door;
 use super::frames::{
@@ -16,7 +16,7 @@ fn door() -> (Door, Recorder) {
     (Door::plain(server.address, ""), server)
 }
 
-/// A stream that is open: the request's body has not ended.
+/// An open stream: the request's body has not ended.
 fn open(client: &mut Http2, stream: u32) {
     client.headers(stream, &request("POST", "/open", &[]), 0);
 }
@@ -26,11 +26,11 @@ fn greetings_are_checked() {
     let (door, _server) = door();
     let address = door.address("web");
     Http2::connect(address).serves(1);
-    // A wrong preface is a wrong request of HTTP/1.
+    // An invalid preface is an invalid HTTP/1 request.
     let mut wire = Wire::connect(address);
     wire.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\n\n");
     assert_eq!(wire.response().status, 400);
-    // Behind the preface settings come first.
+    // After the preface, settings must be first.
     let mut client = Http2 { wire: Wire::connect(address), is_polite: true };
     client.wire.send(PREFACE);
     client.send(&Frame::new(DATA, 0, 1, "x"));
@@ -49,7 +49,7 @@ fn pings_and_settings_are_answered() {
     assert_eq!(client.next_of(PING), Frame::new(PING, ACK, 0, *b"pingpong"));
     client.send(&Frame::new(SETTINGS, 0, 0, [0x7f, 0x7f, 0, 0, 0, 1]));
     assert_eq!(client.next_of(SETTINGS), Frame::new(SETTINGS, ACK, 0, []), "unknown ones pass");
-    // Frames, flags and pads that nobody knows are left alone.
+    // Unknown frames and flags, and padding, are ignored.
     client.send(&Frame::new(0x77, 0xff, 0, [1, 2, 3]));
     client.send(&Frame::new(PRIORITY, 0, 9, [0, 0, 0, 0, 1]));
     let mut padded = vec![3];
@@ -60,7 +60,7 @@ fn pings_and_settings_are_answered() {
     client.serves(3);
 }
 
-/// Each on a connection of its own, which ends with the code that the standard gives.
+/// Each on its own connection, which ends with the code of the standard.
 #[test]
 fn errors_of_the_connection_end_it_alone() {
     let (door, _server) = door();
@@ -117,7 +117,7 @@ fn errors_of_the_connection_end_it_alone() {
         for frame in &frames {
             client.send(frame);
         }
-        // Any error may be told as the most general one (RFC 9113 7).
+        // Any error may be reported as the most general one (RFC 9113 7).
         client.ends_with(&[code, PROTOCOL_ERROR], why);
     }
     door.serves();
@@ -140,7 +140,7 @@ fn open_frame(stream: u32) -> Frame {
     Frame::new(HEADERS, END_HEADERS, stream, block(&request("POST", "/open", &[])))
 }
 
-/// Errors of one stream: the others on the same connection go on.
+/// Errors of one stream: the others on the same connection continue.
 #[test]
 fn errors_of_a_stream_end_it_alone() {
     let (door, server) = door();
@@ -183,7 +183,7 @@ fn header_blocks_without_end_are_cut_off_d4() {
         let mut client = Http2::connect(door.address("web"));
         client.send(&Frame::new(HEADERS, END_STREAM, 1, block(&request("GET", "/flood", &[]))));
         let flood = Frame::new(CONTINUATION, 0, 1, piece).bytes().repeat(100);
-        // The connection is full or closed long before; sending tells.
+        // The connection is full or closed long before; a failed write shows it.
         use std::io::Write as _;
         let mut sent = 0;
         while client.wire.stream.write_all(&flood).is_ok() {
@@ -216,8 +216,8 @@ fn too_many_streams_are_refused() {
     door.ends_well();
 }
 
-/// CVE-2023-44487: streams that are reset as soon as they are opened. The connection is cut off, and
-/// others do not notice.
+/// CVE-2023-44487: streams that are reset as soon as they are opened. The connection is closed, and other connections
+/// are not affected.
 #[test]
 fn rapid_resets_are_cut_off_d4() {
     use super::frames::ENHANCE_YOUR_CALM;

@@ -1,11 +1,11 @@
-//! Clients of HTTP/2 that give their requests up: no limit is passed by it, and whoever only asks to give
-//! up is sent away.
+//! HTTP/2 clients that cancel their requests: this evades no limit, and a client that only sends requests to cancel
+//! them is disconnected.
 
 use super::frames::{CANCEL, DATA, ENHANCE_YOUR_CALM, Frame, Http2, PING, RST_STREAM};
 use paceline_tests::{Latch, Proxy, Upstream, until};
 use std::sync::Arc;
 
-/// A server that answers `/answered` at once, and all else when the latch lets it.
+/// A server that answers `/answered` at once, and everything else when the latch lets it.
 fn held() -> (Arc<Latch>, Upstream) {
     let latch = Latch::new();
     let theirs = Arc::clone(&latch);
@@ -26,7 +26,7 @@ fn give_up(client: &mut Http2, stream: u32) {
     client.send(&Frame::new(RST_STREAM, 0, stream, CANCEL.to_be_bytes()));
 }
 
-/// P1: what is given up is at the server until that is done with it.
+/// P1: a cancelled request counts at the server until the server is done with it.
 #[test]
 fn a_server_has_no_more_than_it_may_however_many_are_given_up_p1() {
     let (latch, upstream) = held();
@@ -38,7 +38,7 @@ fn a_server_has_no_more_than_it_may_however_many_are_given_up_p1() {
     for number in 0..20 {
         let stream = number * 2 + 1;
         client.ask(stream, "/gone");
-        // The first two are sent on; whoever comes later waits.
+        // The first two are forwarded; later ones wait.
         match number {
             0 | 1 => drop(upstream.wait_for(number as usize + 1)),
             _ => proxy.wait_for_counts(1, 2),
@@ -53,7 +53,7 @@ fn a_server_has_no_more_than_it_may_however_many_are_given_up_p1() {
     assert_eq!((upstream.count(), upstream.in_flight_max()), (3, 2));
 }
 
-/// The same once the response has begun: a stream that is reset, and a connection that is closed.
+/// The same after the response has begun: a stream that is reset, and a connection that is closed.
 #[test]
 fn giving_up_within_the_response_does_not_free_the_place_p1() {
     let latch = Latch::new();
@@ -95,7 +95,7 @@ fn whoever_only_gives_up_is_sent_away() {
     let proxy = Proxy::before(upstream.address(), "");
     let mut client = connect(&proxy);
     let (mut stream, mut seen) = (1, 0);
-    // As many as one likes, if others are answered.
+    // Any number, if others are answered.
     for _ in 0..120 {
         client.ask(stream, "/answered");
         assert_eq!(client.response(stream), (200, "ok".into()));
@@ -104,7 +104,7 @@ fn whoever_only_gives_up_is_sent_away() {
         let _ = upstream.wait_for(seen);
         give_up(&mut client, stream - 2);
     }
-    // The last of them was given up, too.
+    // The last of them was cancelled, too.
     for _ in 0..99 {
         client.ask(stream, "/gone");
         (stream, seen) = (stream + 2, seen + 1);

@@ -1,5 +1,5 @@
-//! Requests of HTTP/2 (RFC 9113 8): what is malformed is refused, what passes is a request of HTTP/1.1
-//! with one reading (H1, H2).
+//! HTTP/2 requests (RFC 9113 8): a malformed request is refused, and a forwarded one is an HTTP/1.1 request with one
+//! reading (H1, H2).
 
 use super::door::{Door, Played};
 use super::frames::{
@@ -121,7 +121,7 @@ fn malformed_requests_reach_no_server_h1() {
     door.ends_well();
 }
 
-/// A length that data does not keep to: never a whole request at the server.
+/// A length that the data does not match: the server never gets a complete request.
 #[test]
 fn lengths_that_lie_reach_no_server_h1() {
     let (door, server) = door();
@@ -138,7 +138,7 @@ fn lengths_that_lie_reach_no_server_h1() {
     }
     let seen = server.take();
     let lies = || seen.requests.iter().filter(|request| request.contains("/lie "));
-    // One without a body may be there, with nothing of the data; none that waits for any.
+    // There may be one without a body, with nothing of the data, but none that waits for data.
     assert!(lies().all(|request| request.ends_with("Content-Length: 0\r\n\r\n")), "{seen:?}");
     assert!(lies().count() <= 1, "{seen:?}");
     door.ends_well();
@@ -157,7 +157,7 @@ fn what_passes_is_one_request_of_http_1_1_h2() {
         assert_eq!(client.response(stream).0, 200, "{fields:?}");
         server.take().requests.pop().unwrap()
     };
-    // Cookies come in crumbs; a path is brought into its normal form; TE stays as far as it may.
+    // Cookies arrive in several fields, a path is normalized, and TE is kept as far as it is allowed.
     let more = [("cookie", "a=1"), ("x-a", "b"), ("cookie", "c=2"), ("te", "trailers")];
     let got = ask(1, &request("GET", "/a/../%62?c", &more), &[]);
     let expected = format!(
@@ -177,11 +177,11 @@ fn what_passes_is_one_request_of_http_1_1_h2() {
          5\r\nhello\r\n0\r\nx-sum: 1\r\n\r\n"
     );
     assert_eq!(got, expected);
-    // One with a length keeps it.
+    // A body with a length keeps it.
     let fields = request("POST", "/up", &[("content-length", "5")]);
     let got = ask(5, &fields, &[Frame::new(DATA, END_STREAM, 5, "hello")]);
     assert!(got.ends_with("Content-Length: 5\r\n\r\nhello"), "{got}");
-    // A host in place of the authority, and what strangers say of where they come from.
+    // A host in place of the authority, and forwarding fields from untrusted clients.
     let fields = [
         (":method", "GET"),
         (":scheme", "http"),
@@ -191,7 +191,7 @@ fn what_passes_is_one_request_of_http_1_1_h2() {
     ];
     let got = ask(7, &fields, &[]);
     assert_eq!(got, format!("GET /x HTTP/1.1\r\nHost: a.example\r\n{forwarded}\r\n"));
-    // A block in many pieces.
+    // A header block in many pieces.
     let whole = block(&request("GET", "/pieces", &[]));
     client.send(&Frame::new(HEADERS, END_STREAM, 9, &whole[..7]));
     client.send(&Frame::new(CONTINUATION, 0, 9, &whole[7..8]));
@@ -233,7 +233,7 @@ fn what_is_too_large_is_refused_d2() {
     door.ends_well();
 }
 
-/// What a server may not say over HTTP/2, and a response that it cuts short.
+/// Fields that are not allowed in an HTTP/2 response, and a response that the server truncates.
 #[test]
 fn responses_are_cleaned_and_cuts_are_told_h3() {
     let played = Played::new();
@@ -261,9 +261,9 @@ fn responses_are_cleaned_and_cuts_are_told_h3() {
     let [hints, head, trailers] = &blocks[..] else { panic!("{blocks:?}") };
     assert!(!hints.ends() && hints.payload.len() < 10, "an answer before the last one: {hints:?}");
     assert_eq!((head.status(), &body[..]), (200, &b"ab"[..]));
-    // The name alone is a byte or two in the code; the values are not to be found either way.
+    // The name alone is a byte or two in the encoding; neither value is present.
     assert!(head.payload.len() < 10 && trailers.payload.len() > 3, "{blocks:?}");
-    // A cut response is reset, not ended.
+    // A truncated response is reset, not ended.
     for begun in [
         "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab",
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n",

@@ -1,5 +1,4 @@
-//! Clients of HTTP/2 that do not come to the end of a head, or to its beginning: they have the same time
-//! as those of HTTP/1 (D2).
+//! HTTP/2 clients that do not finish or do not begin a head: they have the same timeout as HTTP/1 clients (D2).
 
 use super::door::{Door, Played, ok};
 use super::frames::{END_HEADERS, END_STREAM, Frame, HEADERS, Http2, PING, block, request};
@@ -13,7 +12,7 @@ fn begin(client: &mut Http2, stream: u32) {
     client.send(&Frame::new(HEADERS, END_STREAM, stream, half));
 }
 
-/// That the daemon ends the connection after a second, not after many.
+/// Checks that the daemon closes the connection after a second, not after many.
 #[track_caller]
 fn ends(mut client: Http2, begun: Instant) {
     while client.next().is_some() {}
@@ -27,7 +26,7 @@ fn a_first_request_that_does_not_come_is_not_waited_for_d2() {
     let door = Door::plain(played.address(), LIMIT);
     let begun = Instant::now();
     ends(Http2::connect(door.address("web")), begun);
-    // Whatever else comes is no request.
+    // Other frames do not count as a request.
     let begun = Instant::now();
     let mut client = Http2::connect(door.address("web"));
     for _ in 0..5 {
@@ -42,7 +41,7 @@ fn a_first_request_that_does_not_come_is_not_waited_for_d2() {
     door.ends_well();
 }
 
-/// Also behind a request that was answered, and beside one that is being served.
+/// Also after a request that was answered, and beside one that is being served.
 #[test]
 fn a_later_head_that_does_not_end_is_not_waited_for_d2() {
     let played = Played::new();
@@ -59,13 +58,13 @@ fn a_later_head_that_does_not_end_is_not_waited_for_d2() {
         let begun = Instant::now();
         begin(&mut client, 3);
         ends(client, begun);
-        // Not kept for the next one.
+        // Not kept for the next request.
         server.close();
     }
     door.ends_well();
 }
 
-/// The time is for the whole head: more of it gives no more.
+/// The timeout applies to the whole head: more of it does not extend it.
 #[test]
 fn a_head_that_comes_piece_by_piece_is_too_late_d2() {
     let played = Played::new();
@@ -83,7 +82,7 @@ fn a_head_that_comes_piece_by_piece_is_too_late_d2() {
     std::thread::scope(|scope| {
         scope.spawn(move || {
             use std::io::Write as _;
-            // Until the daemon has closed, at most ten seconds.
+            // Until the daemon has closed the connection, at most ten seconds.
             for byte in &long[9..209] {
                 if other.write_all(&[*byte]).is_err() {
                     break;

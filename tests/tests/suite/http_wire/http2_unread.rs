@@ -1,7 +1,7 @@
-//! Clients of HTTP/2 that read late, slowly or not at all: what is held for them is little (D1), who reads
-//! on gets all, and the access log says what they got.
+//! HTTP/2 clients that read late, slowly or not at all: little is held for them (D1), a client that continues to read
+//! gets everything, and the access log shows what it got.
 
-use super::frames::{DATA, END_STREAM, Frame, Http2, RST_STREAM, WINDOW_UPDATE, request};
+use super::frames::{DATA, END_STREAM, Frame, Http2, RST_STREAM, SETTINGS, WINDOW_UPDATE, request};
 use paceline_tests::{Daemon, Latch, Proxy, Upstream, until};
 use rustix::process::Signal;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use std::time::Duration;
 
 const STREAMS: u32 = 100;
 
-/// What each stream is sent: what the daemon once queued at once, and forgot.
+/// The body of each stream: an amount that the daemon once queued at once, without counting it.
 const BODY_BYTES: usize = 64 << 10;
 
-/// A connection whose windows bound nothing.
+/// A connection with very large windows.
 fn connect(proxy: &Proxy) -> Http2 {
     let window = u32::MAX >> 2;
     let mut client =
@@ -29,17 +29,17 @@ fn ask(client: &mut Http2, count: u32) {
     }
 }
 
-/// What a slow client reads at a time, however many frames that comes in: the system tells the daemon that there is room
-/// in steps of some of these, so that what the client reads in a second must not depend on the size of frames.
+/// What a slow client reads at a time, in any number of frames. The system reports room to the daemon in steps of
+/// several of these, so what the client reads in a second must not depend on the size of frames.
 const STEP_BYTES: usize = 16 << 10;
 
-/// Reads until `count` streams have ended, with a `pause` behind each of the first `pauses` steps; tells how
-/// many have, and their bytes.
+/// Reads until `count` streams have ended, with a `pause` after each of the first `pauses` steps. Returns how many
+/// have ended, and their bytes.
 fn read(client: &mut Http2, count: u32, pauses: u32, pause: Duration) -> (u32, usize) {
     read_with(client, count, pauses, pause, |_, _| ())
 }
 
-/// The same, with something done about each frame.
+/// The same, with a callback for each frame.
 fn read_with(
     client: &mut Http2,
     count: u32,
@@ -67,15 +67,15 @@ fn large() -> Upstream {
     Upstream::start(|call| call.answer(200, &"x".repeat(BODY_BYTES)))
 }
 
-/// The most memory that a process had, in kilobytes.
+/// The peak memory of a process, in kilobytes.
 fn most_memory(daemon: &Daemon) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", daemon.process())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
-/// Whatever windows a client grants: all streams of a connection together hold less than 1 MiB of responses. The rest is
-/// what allocators and `h2` need for that, besides what the requests themselves have.
+/// Whatever windows a client grants, all streams of a connection together hold less than 1 MiB of responses. The rest
+/// is what allocators and `h2` need for that, besides the memory of the requests themselves.
 #[test]
 fn a_connection_that_is_not_read_holds_little_d1() {
     const CONNECTIONS: usize = 6;
@@ -113,7 +113,7 @@ fn chunks_of_one_byte_that_nobody_reads_are_not_gathered_d1() {
     let mut client = connect(&proxy);
     let before = most_memory(&proxy.daemon);
     ask(&mut client, STREAMS);
-    // All is at the daemon's door, and it serves others while that is so.
+    // All data has reached the daemon, which still serves other clients.
     let _ = upstream.wait_for(STREAMS as usize);
     for _ in 0..50 {
         let mut other = proxy.connect();
@@ -124,6 +124,86 @@ fn chunks_of_one_byte_that_nobody_reads_are_not_gathered_d1() {
     assert_eq!((ended, bytes), (STREAMS, STREAMS as usize * CHUNKS));
     let grown = most_memory(&proxy.daemon) - before;
     assert!(grown < 64 << 10, "{grown} KiB");
+}
+
+/// Nor are heads bounded by any window: 100 of 28 KiB took 4.6 MiB a connection. Those that were not read are sent when the
+/// others have left.
+#[test]
+fn long_heads_that_nobody_reads_are_bounded_d1() {
+    const CONNECTIONS: usize = 6;
+    let (sent, latch) = (Arc::new(AtomicUsize::new(0)), Latch::new());
+    let (theirs, held) = (Arc::clone(&sent), Arc::clone(&latch));
+    let upstream = Upstream::start(move |call| {
+        if call.target() == "/quick" {
+            return call.answer(200, "quick");
+        }
+        held.pass();
+        let long = "x".repeat(28 << 10);
+        call.send(format!("HTTP/1.1 200 OK\r\nX-Long: {long}\r\nContent-Length: 4\r\n\r\nlast"));
+        theirs.fetch_add(1, Ordering::SeqCst);
+    });
+    let config = Proxy::config(upstream.address(), "");
+    let proxy = Proxy::start(&format!("[http]\nthreads = 1\n{config}"));
+    let mut clients: Vec<Http2> = (0..CONNECTIONS).map(|_| connect(&proxy)).collect();
+    clients.iter_mut().for_each(|client| ask(client, STREAMS));
+    let all = CONNECTIONS * STREAMS as usize;
+    let _ = upstream.wait_for(all);
+    let before = most_memory(&proxy.daemon);
+    latch.open();
+    until(|| sent.load(Ordering::SeqCst), |sent| *sent == all);
+    // All is at the daemon's door, and its only thread has looked at it.
+    for _ in 0..20 {
+        assert_eq!(proxy.connect().get("/quick").status, 200);
+    }
+    let grown = (most_memory(&proxy.daemon) - before) / CONNECTIONS as u64;
+    assert!(grown < 1536, "{grown} KiB a connection");
+    for client in &mut clients {
+        let got = read(client, STREAMS, 0, Duration::ZERO);
+        assert_eq!(got, (STREAMS, STREAMS as usize * 4));
+    }
+}
+
+/// Nor are trailers: 100 of 8 KiB with many fields took 1.9 MiB a connection, behind one byte that the window of their
+/// stream held up. Those that were not read are sent when the others have left.
+#[test]
+fn trailers_that_nobody_reads_are_bounded_d1() {
+    const CONNECTIONS: usize = 6;
+    let (sent, latch) = (Arc::new(AtomicUsize::new(0)), Latch::new());
+    let (theirs, held) = (Arc::clone(&sent), Arc::clone(&latch));
+    let upstream = Upstream::start(move |call| {
+        if call.target() == "/quick" {
+            return call.answer(200, "quick");
+        }
+        held.pass();
+        let value = "x".repeat(70);
+        let trailers: String = (0..95).map(|number| format!("t{number}: {value}\r\n")).collect();
+        let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+        call.send(format!("{head}1\r\nx\r\n0\r\n{trailers}\r\n"));
+        theirs.fetch_add(1, Ordering::SeqCst);
+    });
+    let config = Proxy::config(upstream.address(), "");
+    let proxy = Proxy::start(&format!("[http]\nthreads = 1\n{config}"));
+    let address = proxy.address("web").parse().unwrap();
+    let closed = |_| Http2::connect_with(address, &[(1, 0), (4, 0)]);
+    let mut clients: Vec<Http2> = (0..CONNECTIONS).map(closed).collect();
+    clients.iter_mut().for_each(|client| ask(client, STREAMS));
+    let all = CONNECTIONS * STREAMS as usize;
+    let _ = upstream.wait_for(all);
+    let before = most_memory(&proxy.daemon);
+    latch.open();
+    until(|| sent.load(Ordering::SeqCst), |sent| *sent == all);
+    // All is at the daemon's door, and its only thread has looked at it.
+    for _ in 0..20 {
+        assert_eq!(proxy.connect().get("/quick").status, 200);
+    }
+    let grown = (most_memory(&proxy.daemon) - before) / CONNECTIONS as u64;
+    assert!(grown < 1536, "{grown} KiB a connection");
+    for client in &mut clients {
+        // The windows of all streams.
+        client.send(&Frame::new(SETTINGS, 0, 0, [0, 4, 0, 0, 0, 1]));
+        let got = read(client, STREAMS, 0, Duration::ZERO);
+        assert_eq!(got, (STREAMS, STREAMS as usize));
+    }
 }
 
 /// Heads before the last one are not bounded by any window.
@@ -149,7 +229,7 @@ fn heads_that_nobody_reads_are_not_gathered_d1() {
     assert!(grown < 64 << 10, "{grown} KiB");
 }
 
-/// D2: times are for the next step, and the step of any stream is one of the connection.
+/// D2: timeouts apply to the next step, and a step of any stream is one of the connection.
 #[test]
 fn who_reads_slowly_but_steadily_gets_all_streams() {
     for timeouts in ["{ idle = \"1s\" }", "{ body = \"3s\", idle = \"1s\" }"] {
@@ -157,7 +237,7 @@ fn who_reads_slowly_but_steadily_gets_all_streams() {
         let proxy = Proxy::before(upstream.address(), &format!("timeouts = {timeouts}"));
         let mut client = connect(&proxy);
         ask(&mut client, STREAMS);
-        // So long that a time that is not renewed is over.
+        // Long enough for a timeout that is not renewed to expire.
         let got = read(&mut client, STREAMS, 80, Duration::from_millis(50));
         assert_eq!(got, (STREAMS, STREAMS as usize * BODY_BYTES), "{timeouts}");
         let records = proxy.records(STREAMS as usize);
@@ -168,8 +248,8 @@ fn who_reads_slowly_but_steadily_gets_all_streams() {
     }
 }
 
-/// The same with the windows that clients have unless they say otherwise, widened by what they have read:
-/// there all streams but one wait for the connection's.
+/// The same with the default windows of clients, widened by what they have read: there all streams except one wait
+/// for the connection's window.
 #[test]
 fn who_widens_windows_slowly_but_steadily_gets_all_streams() {
     let upstream = large();
@@ -187,7 +267,7 @@ fn who_widens_windows_slowly_but_steadily_gets_all_streams() {
     assert_eq!(got, (STREAMS, STREAMS as usize * BODY_BYTES));
 }
 
-/// SIGTERM waits for what is queued, too.
+/// SIGTERM also waits for queued data.
 #[test]
 fn what_is_queued_reaches_its_client_before_the_daemon_ends() {
     let upstream = large();
@@ -216,7 +296,7 @@ fn the_log_says_what_has_left_of_a_response() {
     let records = proxy.records(STREAMS as usize);
     let is_cut = |record: &&serde_json::Value| record["error"] == "client_left";
     let cut: Vec<_> = records.iter().filter(is_cut).collect();
-    // What the system holds for a client is far less than all of it.
+    // What the system buffers for a client is far less than the whole.
     assert!(cut.len() >= STREAMS as usize / 2, "{}", cut.len());
     for record in &cut {
         let bytes = record["bytes_out"].as_u64().unwrap();
@@ -230,7 +310,7 @@ fn the_log_says_what_has_left_of_a_response() {
     }
 }
 
-/// Of answers of our own, too: those that are read, those without a body, and those that are not read whole.
+/// Also for responses of the daemon: read ones, ones without a body, and ones that are not read completely.
 #[test]
 fn the_log_says_what_has_left_of_a_refusal() {
     let upstream = Upstream::start(|call| call.close());
@@ -256,14 +336,14 @@ fn the_log_says_what_has_left_of_a_refusal() {
     assert_eq!(proxy.records(4)[3]["bytes_out"], 4);
 }
 
-/// A server that is done is free for the next request, whether its client reads or not.
+/// A server that is done is free for the next request, whether the client reads or not.
 #[test]
 fn a_place_does_not_wait_for_a_client_that_does_not_read() {
     let upstream = large();
     let one = "[[checkpoint]]\nname = \"one\"\nat = \"backend app\"\nconcurrency = 1\n\
                queue = { max_len = 200, max_delay = \"10m\" }\n";
     let proxy = Proxy::before(upstream.address(), one);
-    // A window of one byte: nothing of the bodies but that leaves.
+    // A window of one byte: only that byte of each body is sent.
     let address = proxy.address("web").parse().unwrap();
     let mut client = Http2::connect_with(address, &[(1, 0), (4, 1)]);
     ask(&mut client, 10);
@@ -272,7 +352,7 @@ fn a_place_does_not_wait_for_a_client_that_does_not_read() {
     assert_eq!(proxy.connect().get("/").status, 200);
 }
 
-/// A stream whose own window stays closed gives its place back, however much is read beside it (D2).
+/// A stream whose own window stays closed releases its slot, however much is read beside it (D2).
 #[test]
 fn a_stream_that_is_not_read_is_cut_beside_others() {
     let upstream = Upstream::start(|call| match call.target() {

@@ -1,4 +1,4 @@
-//! What clients send behind the heads of requests that wait: it is bounded (D1), and passed on when their turn comes.
+//! What clients send after the heads of waiting requests: it is bounded (D1), and forwarded when the request runs.
 
 use super::door::{Door, Played, config, get, ok};
 use super::frames::{DATA, END_HEADERS, END_STREAM, Frame, HEADERS, Http2, PING, block, request};
@@ -20,7 +20,7 @@ fn post(client: &mut Http2, stream: u32, more: &[(&str, &str)]) {
     client.headers(stream, &request("POST", "/late", more), 0);
 }
 
-/// Trailers that no server would be sent are not kept until then: a byte can name a field, which is many times as much here.
+/// Trailers that would not be forwarded are not kept: a byte can name a field, which takes many times as much memory.
 #[test]
 fn trailers_of_a_waiting_request_are_checked_at_once_d1() {
     let played = Played::new();
@@ -55,7 +55,7 @@ fn trailers_of_waiting_requests_count_with_the_heads_of_their_connection_d1() {
         post(&mut client, stream, &[("x-head", &head)]);
         client.headers(stream, &[("x-trailer", &trailer)], END_STREAM);
     }
-    // Heads alone have room; with their trailers there is none for the last ones.
+    // The heads alone fit; with their trailers there is no room for the last ones.
     let refused = 100 - (1 << 20) / (HEAD_BYTES + TRAILER_BYTES);
     for _ in 0..refused {
         assert_eq!(client.next_of(HEADERS).status(), 503, "while others wait");
@@ -64,13 +64,13 @@ fn trailers_of_waiting_requests_count_with_the_heads_of_their_connection_d1() {
     door.ends_well();
 }
 
-/// Many connections at once, and trailers of fields that a byte names.
+/// Many connections at once, and trailers whose fields are named by a byte each.
 #[test]
 fn trailers_that_cost_a_client_little_cost_little_here_d1() {
     let played = Played::new();
     let (door, first, server) = busy(&played);
     let before = door.memory();
-    // Adds a field to the table, then names it again and again.
+    // Adds a field to the table, then names it repeatedly.
     let literal = [&[0x40, 1, b'x', 0][..], &[0xbe; 959]].concat();
     let mut frames = vec![];
     for stream in (0..100).map(|number| 2 * number + 1) {
@@ -84,7 +84,7 @@ fn trailers_that_cost_a_client_little_cost_little_here_d1() {
     for client in &mut clients {
         (0..100).for_each(|_| assert_eq!(client.next_of(HEADERS).status(), 400));
     }
-    // As tables of fields they have 336 MB together.
+    // As tables of fields they would take 336 MB together.
     let grown = door.memory().saturating_sub(before);
     assert!(grown < 100 << 10, "{grown} KiB");
     drop((clients, first, server));
@@ -105,14 +105,14 @@ fn a_waiting_request_costs_no_more_than_it_counts_for_d1() {
         client.next_of(PING);
         clients.push(client);
     }
-    // 5 KiB and what its attributes take, and the connections' own.
+    // 5 KiB and the memory of its attributes, and of the connections.
     let grown = door.memory().saturating_sub(before);
     assert!(grown < CLIENTS * 100 * 8, "{grown} KiB");
     drop((clients, first, server));
     door.ends_well();
 }
 
-/// A short frame that came together with others keeps none of their bytes.
+/// A short frame that arrived together with others keeps none of their bytes.
 #[test]
 fn short_frames_of_waiting_requests_keep_no_more_than_they_hold_d1() {
     const FRAMES: u32 = 12_000;
@@ -127,13 +127,13 @@ fn short_frames_of_waiting_requests_keep_no_more_than_they_hold_d1() {
     }
     client.send(&Frame::new(PING, 0, 0, *b"in order"));
     client.next_of(PING);
-    // The bodies have 3 MB together; what was read has 200 MB.
+    // The bodies are 3 MB together; the buffers they were read into were 200 MB.
     assert!(door.memory() < 64 << 10, "{} KiB", door.memory());
     drop((client, first, server));
     door.ends_well();
 }
 
-/// More than a piece, and more than the window: what came while the request waited, and what comes then.
+/// More than a piece, and more than the window: what arrived while the request waited, and what arrives then.
 #[test]
 fn a_body_that_came_early_is_passed_on_whole() {
     let played = Played::new();

@@ -1,11 +1,11 @@
-//! Connections that clients keep while edits rename frontends, swap their names and take them out: a request belongs
-//! to the frontend that listens where it came in, whatever that is called by then.
+//! Connections that clients keep open while edits rename frontends, swap their names and remove them: a request
+//! belongs to the frontend that listens where it was accepted, whatever its current name.
 
 use super::frames::{DATA, GOAWAY, HEADERS, Http2};
 use paceline_tests::{Proxy, Upstream, Web, until};
 use std::net::TcpListener;
 
-/// Two frontends, each before a server that says who it is.
+/// Two frontends, each before a server that returns its name.
 struct Two {
     public: Upstream,
     internal: Upstream,
@@ -15,7 +15,7 @@ struct Two {
 
 impl Two {
     fn new() -> Self {
-        // Ports that are free now; nobody else takes them as long as the system has others.
+        // Ports that are free now. The system does not assign them again as long as it has others.
         let sockets = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
         Self {
             public: Upstream::saying("public"),
@@ -52,7 +52,7 @@ impl Two {
     }
 }
 
-/// A kept connection of each protocol to the frontend that is public.
+/// A persistent connection of each protocol to the public frontend.
 struct Kept {
     http1: Web,
     http2: Http2,
@@ -66,7 +66,7 @@ impl Kept {
         Self { http1: Web::connect(address), http2, stream: 1 }
     }
 
-    /// That both are served by the server that is public.
+    /// Checks that the public server serves both.
     #[track_caller]
     fn are_public(&mut self, when: &str) {
         let answer = self.http1.get("/");
@@ -94,7 +94,7 @@ fn a_kept_connection_follows_a_frontend_that_is_renamed() {
     }
 }
 
-/// P1: connections count against `max_connections` of their frontend, whatever it is called by then.
+/// P1: connections count against `max_connections` of their frontend, whatever its current name.
 #[test]
 fn connections_count_at_a_frontend_that_is_renamed_p1() {
     let two = Two::new();
@@ -130,8 +130,8 @@ fn names_that_are_swapped_send_nobody_to_the_other_frontend() {
     assert!(two.internal.count() > 0);
 }
 
-/// A frontend that is gone serves nobody, also where another one has its name by then. Its clients are told once, and
-/// that the connection ends.
+/// A deleted frontend serves no request, even if another one now has its name. Its clients get one error response,
+/// and then the connection ends.
 #[test]
 fn a_kept_connection_of_a_frontend_that_is_gone_is_told_and_ends() {
     for name in ["internal", "public"] {

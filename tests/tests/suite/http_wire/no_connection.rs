@@ -1,4 +1,4 @@
-//! Requests that were admitted and find no connection to a server wait like others do: what they keep counts for their
+//! Admitted requests that find no connection to a server wait like any others: what they keep counts for their
 //! client, and waiting costs nothing (D1). And one client leaves connections to the others.
 
 use super::frames::{DATA, END_STREAM, Frame, HEADERS, Http2, PING, block, request};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 const STREAMS: u32 = 100;
 
-/// Open files, and how many of them are for connections to servers, and again for those of clients.
+/// Open files, and how many of them are for connections to servers, and as many again for clients.
 const FILES: u64 = 900;
 const CONNECTIONS: usize = FILES as usize / 6;
 
@@ -40,13 +40,13 @@ fn connect(proxy: &Proxy) -> Http2 {
     Http2::connect(proxy.address("web").parse().unwrap())
 }
 
-/// The daemon has read all that the client has sent.
+/// Waits until the daemon has read everything that the client has sent.
 fn is_read(client: &mut Http2) {
     client.send(&Frame::new(PING, 0, 0, *b"in order"));
     client.next_of(PING);
 }
 
-/// Bodies of one client have 64 MiB together until they can be passed on (1.2 GB in 5 s).
+/// The bodies of one client may use 64 MiB together until they can be forwarded (1.2 GB in 5 s).
 #[test]
 fn bodies_of_requests_without_a_connection_are_bounded_d1() {
     const CLIENTS: usize = 40;
@@ -72,7 +72,7 @@ fn bodies_of_requests_without_a_connection_are_bounded_d1() {
         client.send_at_once(&frames);
         clients.push(client);
     }
-    // The others are full.
+    // There is no room for the others.
     let refused = CLIENTS * STREAMS as usize - 2 * (64 << 20) / 64_000;
     let records = proxy.records(refused);
     assert!(records.iter().all(|record| record["error"] == "exhausted"), "{records:?}");
@@ -81,7 +81,7 @@ fn bodies_of_requests_without_a_connection_are_bounded_d1() {
     latch.open();
 }
 
-/// Their heads, too, have a quarter of what is for all.
+/// Their heads, too, may use a quarter of the total.
 #[test]
 fn heads_of_requests_without_a_connection_count_for_their_client_d1() {
     const LONG: usize = 30_000;
@@ -99,7 +99,7 @@ fn heads_of_requests_without_a_connection_count_for_their_client_d1() {
     let ask = |client: &mut Http2, stream| {
         client.headers(stream, &request("GET", "/", &fields), END_STREAM);
     };
-    // Those that have a connection do not count.
+    // Requests that have a connection do not count.
     let count = (CLIENT_BYTES_MAX / LONG + CONNECTIONS) / EACH as usize;
     let clients: Vec<Http2> = (0..=count)
         .map(|_| {
@@ -121,7 +121,7 @@ fn heads_of_requests_without_a_connection_count_for_their_client_d1() {
     assert_eq!(other.answer().status, 200);
 }
 
-/// How often the daemon's threads have gone to sleep.
+/// How often the daemon's threads have slept.
 fn sleeps(proxy: &Proxy) -> u64 {
     let tasks = std::fs::read_dir(format!("/proc/{}/task", proxy.daemon.process())).unwrap();
     let of_task = |task: std::io::Result<std::fs::DirEntry>| {
@@ -132,7 +132,8 @@ fn sleeps(proxy: &Proxy) -> u64 {
     tasks.filter_map(of_task).sum()
 }
 
-/// A request that waits for a connection is not woken before it has one or gives up (each looked 20 times a second).
+/// A request that waits for a connection is not woken before it has one or times out (each checked 20 times a
+/// second).
 #[test]
 fn requests_that_wait_for_a_connection_do_nothing_d1() {
     const WAITING: usize = 50;
@@ -151,13 +152,13 @@ fn requests_that_wait_for_a_connection_do_nothing_d1() {
     let _ = app.wait_for(CONNECTIONS);
     let before = sleeps(&proxy);
     assert_eq!(proxy.records(WAITING)[0]["error"], "exhausted");
-    // Once or twice for each, when it gives up; one that looked would have woken a thread 200 times.
+    // Once or twice for each, when it times out; polling would have woken a thread 200 times.
     let slept = sleeps(&proxy) - before;
     assert!(slept < 190, "{slept} times");
     latch.open();
 }
 
-/// A few connections are kept for each backend, however many others are overrun.
+/// A few connections are reserved for each backend, however many others are overloaded.
 #[test]
 fn several_backends_leave_connections_to_another_d1() {
     const OVERRUN: usize = 5;
@@ -183,7 +184,7 @@ fn several_backends_leave_connections_to_another_d1() {
             clients.push(client);
         }
     }
-    // By the time those that got none are refused, the others have theirs.
+    // By the time the requests without a connection are refused, the others have theirs.
     let refused = clients.len() * STREAMS as usize - CONNECTIONS;
     let _ = proxy.records(refused);
     let answer = proxy.connect().get("/");
@@ -191,7 +192,7 @@ fn several_backends_leave_connections_to_another_d1() {
     latch.open();
 }
 
-/// One client has three quarters of all connections at most; another one in place of an idle one of its own.
+/// One client gets at most three quarters of all connections; another one only in place of an idle one of its own.
 #[test]
 fn one_client_leaves_connections_to_others_d1() {
     limit_files();
@@ -211,12 +212,12 @@ fn one_client_leaves_connections_to_others_d1() {
         assert_eq!(client.get("/").status, 200, "an idle one makes room");
         clients.push(client);
     }
-    // Whoever may use the socket is another client.
+    // A local user on the socket is another client.
     let answer = Web::connect(&socket).get("/");
     assert_eq!((answer.status, answer.text()), (200, "hello"));
 }
 
-/// A client whose connections are all at work gets no more than that.
+/// A client whose connections are all busy gets no more than that.
 #[test]
 fn busy_connections_of_one_client_leave_some_to_others_d1() {
     limit_files();

@@ -1,7 +1,7 @@
-//! A server that keeps every byte it gets, and answers each whole request.
+//! A server that records every byte it gets, and answers each complete request.
 //!
-//! One thread reads all its connections: whatever is there of any of them is read before anything is
-//! answered. So once a request is answered, all that the daemon sent before it has been recorded.
+//! One thread reads all its connections, and reads everything available on any of them before it answers. So once a
+//! request is answered, everything that the daemon sent before it has been recorded.
 
 use rustix::event::{PollFd, PollFlags, poll};
 use std::io::{ErrorKind, Read, Write};
@@ -15,12 +15,12 @@ pub(super) struct Recorder {
     seen: Arc<Mutex<Seen>>,
 }
 
-/// What came since the last look.
+/// What was recorded since the last call.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seen {
-    /// Whole requests, each as it was written, in the order of their ends.
+    /// Complete requests, each as it was written, in the order of their ends.
     pub requests: Vec<String>,
-    /// The beginnings of requests that never became whole.
+    /// The beginnings of requests that were never completed.
     pub broken: Vec<String>,
 }
 
@@ -32,7 +32,7 @@ struct Connection {
 }
 
 impl Recorder {
-    /// Starts it on a thread of its own.
+    /// Starts it on its own thread.
     pub fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
@@ -42,7 +42,7 @@ impl Recorder {
         this
     }
 
-    /// What came since the last call.
+    /// Returns what was recorded since the last call.
     pub fn take(&self) -> Seen {
         std::mem::take(&mut *self.seen.lock().unwrap())
     }
@@ -82,7 +82,7 @@ impl Connection {
         }
     }
 
-    /// Takes whole requests, and answers each with its first line.
+    /// Takes complete requests, and answers each with its first line.
     fn record(&mut self, seen: &mut Seen) {
         while let Some(len) = whole(&self.kept) {
             let request: Vec<u8> = self.kept.drain(..len).collect();
@@ -100,8 +100,8 @@ impl Connection {
     }
 }
 
-/// How long the request is that `bytes` begin with, if it is all there. It reads as leniently as the
-/// worst server would: a bare line feed ends a line, a chunked coding wins over a length.
+/// The length of the request at the start of `bytes`, if it is complete. It parses as leniently as the worst server
+/// would: a bare line feed ends a line, and a chunked coding overrides a length.
 fn whole(bytes: &[u8]) -> Option<usize> {
     let mut at = 0;
     let (mut length, mut is_chunked) = (0, false);

@@ -1,10 +1,10 @@
-//! The corpus, first half: what must be refused, with nothing whole of it at a server (H1).
+//! The corpus, first half: what must be refused, with no complete part of it at a server (H1).
 
-/// What follows every refused head: a body that some would read, and a request of its own.
+/// What follows every refused head: a body that some servers would read, and another request.
 pub(super) const BEHIND: &str =
     "5\r\nhello\r\n0\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: a.example\r\n\r\n";
 
-/// Fields that make a head wrong that is right without them: name and lines.
+/// Fields that make an otherwise valid head invalid: name and lines.
 pub(super) const FIELDS: &[(&str, &[u8])] = &[
     ("CL.TE", b"Content-Length: 10\r\nTransfer-Encoding: chunked\r\n"),
     ("TE.CL", b"Transfer-Encoding: chunked\r\nContent-Length: 10\r\n"),
@@ -87,7 +87,7 @@ pub(super) const FIELDS: &[(&str, &[u8])] = &[
     ("empty line ended by LF", b"\nX: y\r\n"),
 ];
 
-/// First lines that are wrong, each before a right head.
+/// Invalid first lines, each before a valid head.
 pub(super) const LINES: &[(&str, &[u8])] = &[
     ("no version", b"GET /x\r\n"),
     ("no target", b"GET HTTP/1.1\r\n"),
@@ -139,7 +139,7 @@ pub(super) const LINES: &[(&str, &[u8])] = &[
     ("a bare CR before", b"\rGET /x HTTP/1.1\r\n"),
 ];
 
-/// Whole heads that are wrong, without the fields of the others.
+/// Whole heads that are invalid, without the fields of the others.
 pub(super) const HEADS: &[(&str, u16, &[u8])] = &[
     ("no Host", 400, b"GET /x HTTP/1.1\r\n\r\n"),
     ("no Host with an absolute target", 400, b"GET http://a.example/x HTTP/1.1\r\n\r\n"),
@@ -171,7 +171,7 @@ pub(super) const HEADS: &[(&str, u16, &[u8])] = &[
     ("preface with fields", 400, b"PRI * HTTP/2.0\r\nHost: a\r\n\r\nSM\r\n\r\n"),
 ];
 
-/// Chunked bodies that are wrong.
+/// Invalid chunked bodies.
 pub(super) const CHUNKS: &[(&str, &[u8])] = &[
     ("no size", b"\r\nhello\r\n0\r\n\r\n"),
     ("size in words", b"five\r\nhello\r\n0\r\n\r\n"),

@@ -1,12 +1,12 @@
-//! The corpus, second half: what passes, and the exact bytes that a server gets of it (H2, H3, H5).
+//! The corpus, second half: what is forwarded, and the exact bytes that a server gets (H2, H3, H5).
 //!
-//! `{F}` stands for what every request is told of its client.
+//! `{F}` stands for the fields about the client that are added to every request.
 
-/// The lines of `{F}`, the host left out.
+/// The lines of `{F}`, without the host.
 pub(super) const FORWARDED: &str =
     "X-Forwarded-For: 127.0.0.1\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: ";
 
-/// What a client sends, and the requests a server gets, each by `Host: a.example` unless said.
+/// What a client sends, and the requests that a server gets, each with `Host: a.example` unless stated.
 pub(super) struct Passed {
     pub name: &'static str,
     pub sent: &'static str,

@@ -1,10 +1,10 @@
-//! Servers that answer what could be read in two ways, or more than they were asked: nothing of it
-//! reaches a client as an answer to something else.
+//! Servers that send ambiguous responses, or more than was requested: nothing of it reaches a client as the response
+//! to another request.
 
 use super::door::{Door, Played, get, ok};
 use super::wire::{Message, Wire};
 
-/// A daemon with one server that the test plays, and a client whose request the server has got.
+/// A daemon with one server that the test controls, and a client whose request the server has received.
 struct Asked {
     door: Door,
     played: Played,
@@ -23,7 +23,7 @@ fn asked() -> Asked {
 }
 
 impl Asked {
-    /// Asks again on a new connection of a client, after which the server must have a new one too.
+    /// Sends a request on a new client connection, for which the server must also get a new connection.
     fn asks_afresh(&mut self) -> Message {
         let mut other = self.door.connect();
         other.send(get("/afresh"));
@@ -73,7 +73,7 @@ fn responses_with_two_readings_are_not_passed_on_h1() {
         assert_eq!(answer.status, 502, "{text:.80}: {answer:?}");
         assert!(!answer.head.contains("hello") && !answer.text().contains("hello"), "{text:.80}");
         server.ends();
-        // The client's own connection stays, the server's is gone.
+        // The client's own connection stays open, the server's is gone.
         client.send(get("/again"));
         server = played.accept();
         assert!(server.request().is_some());
@@ -107,7 +107,7 @@ fn bad_chunks_of_a_server_cut_the_response() {
     }
 }
 
-/// What a server sends behind a response is nobody's, whenever it comes.
+/// Data that a server sends after a response belongs to no request, whenever it arrives.
 #[test]
 fn a_second_response_reaches_nobody_h1() {
     let second = ok("not asked for");
@@ -116,13 +116,13 @@ fn a_second_response_reaches_nobody_h1() {
     asked.server.send(ok("first") + &second);
     assert_eq!(asked.client.response().text(), "first");
     assert_eq!(asked.asks_afresh().text(), "fresh");
-    // When the first is with the client already.
+    // After the client has got the first.
     let mut asked = self::asked();
     asked.server.send(ok("first"));
     assert_eq!(asked.client.response().text(), "first");
     asked.server.send(&second);
     assert_eq!(asked.asks_afresh().text(), "fresh");
-    // Behind a response that has no body, whatever it says.
+    // After a response that has no body, whatever its fields say.
     for (method, first) in [
         ("HEAD", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"),
         ("GET", "HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\nhello"),
@@ -145,7 +145,7 @@ fn a_second_response_reaches_nobody_h1() {
     }
 }
 
-/// Answers before the last one pass, but not without end.
+/// Interim responses are forwarded, but not without limit.
 #[test]
 fn a_flood_of_interim_responses_is_cut_off_d4() {
     let mut asked = asked();
@@ -168,8 +168,7 @@ fn a_flood_of_interim_responses_is_cut_off_d4() {
     assert_eq!(asked.asks_afresh().text(), "fresh");
 }
 
-/// A response that comes before the request is whole reaches the client, and what is left of the request
-/// reaches nobody.
+/// A response that arrives before the request is complete reaches the client, and the rest of the request is dropped.
 #[test]
 fn an_early_response_ends_the_request() {
     let played = Played::new();

@@ -1,9 +1,12 @@
-//! Servers that refuse, die, or never answer: the client always knows.
+//! Servers that refuse, die, or never answer: the client always gets a clear result.
 
 use super::door::{Door, Played, config, get, ok};
-use super::frames::{END_STREAM, HEADERS, Http2, request};
+use super::frames::{DATA, END_STREAM, Frame, HEADERS, Http2, RST_STREAM, WINDOW_UPDATE, request};
 use super::wire::Wire;
+use paceline_tests::{Latch, Proxy, Upstream, until};
 use std::net::Shutdown;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
@@ -55,7 +58,7 @@ fn a_response_that_is_cut_short_is_seen_to_be() {
         assert!(!text.ends_with("0\r\n\r\n"), "{begun:?}: no end is made up: {text:?}");
         assert!(!text.contains("502"), "{begun:?}: nothing is mixed in: {text:?}");
     }
-    // Where the end of the connection is the end of the body, that is passed on as chunks.
+    // If the end of the connection marks the end of the body, the body is forwarded as chunks.
     let (mut client, mut server) = asked(&played, &door);
     server.send("HTTP/1.1 200 OK\r\n\r\nhello");
     server.close();
@@ -64,7 +67,7 @@ fn a_response_that_is_cut_short_is_seen_to_be() {
     door.ends_well();
 }
 
-/// A client of HTTP/1.0 has no chunks to count: its connection is reset, not closed.
+/// An HTTP/1.0 client has no chunks to detect truncation: its connection is reset, not closed.
 #[test]
 fn a_cut_is_seen_by_http_1_0_too() {
     use std::io::Read as _;
@@ -90,14 +93,14 @@ fn a_server_that_never_answers_gets_504() {
     let (mut client, mut server) = asked(&played, &door);
     assert_eq!(client.response().status, 504);
     server.ends();
-    // The same where it has begun.
+    // The same after the response has begun.
     client.send(get("/again"));
     let mut server = played.accept();
     assert!(server.request().is_some());
     server.send("HTTP/1.1 200 OK\r\n");
     assert_eq!(client.response().status, 504);
     server.ends();
-    // And with a request that it got a body with.
+    // And with a request that has a body.
     client.send("POST /up HTTP/1.1\r\nHost: a.example\r\nContent-Length: 2\r\n\r\nab");
     let mut server = played.accept();
     assert_eq!(server.request().unwrap().body, b"ab");
@@ -122,7 +125,7 @@ fn a_server_that_refuses_gets_502() {
     door.ends_well();
 }
 
-/// A server may close a connection just as it is used again.
+/// A server may close a connection at the moment it is reused.
 #[test]
 fn what_may_be_sent_twice_is_when_a_used_connection_breaks() {
     let played = Played::new();
@@ -140,7 +143,7 @@ fn what_may_be_sent_twice_is_when_a_used_connection_breaks() {
         server.send(if method == "HEAD" { ok("") } else { ok("well") });
         assert_eq!(client.response_to(method).status, 200, "{method}");
     }
-    // Once again, and it is told.
+    // If it breaks once more, the client gets an error.
     client.send(get("/thrice"));
     assert!(server.request().is_some());
     server.close();
@@ -171,7 +174,7 @@ fn what_may_not_be_sent_twice_is_not() {
         assert_eq!(client.response().status, 502, "{text}");
         assert!(!played.is_called_now(), "{text}");
     }
-    // One that was closed before is not used at all.
+    // A connection that was closed before is not used at all.
     let (mut client, mut server) = asked(&played, &door);
     server.send(ok("first"));
     assert_eq!(client.response().text(), "first");
@@ -184,7 +187,7 @@ fn what_may_not_be_sent_twice_is_not() {
     server.ends();
 }
 
-/// A server that has answered something, if only that it goes on, is at work on the request.
+/// A server that has sent anything, even an interim response, works on the request.
 #[test]
 fn what_a_server_has_begun_to_answer_is_not_sent_twice() {
     const EARLY: &str = "HTTP/1.1 103 Early Hints\r\n\r\n";
@@ -217,7 +220,7 @@ fn what_a_server_has_begun_to_answer_is_not_sent_twice() {
     door.ends_well();
 }
 
-/// The time is for the whole head, not for its next byte.
+/// The timeout applies to the whole head, not to its next byte.
 #[test]
 fn a_head_that_comes_byte_by_byte_is_too_late() {
     let played = Played::new();
@@ -232,7 +235,7 @@ fn a_head_that_comes_byte_by_byte_is_too_late() {
                 let mut server = played.accept();
                 assert!(server.request().is_some());
                 server.send("HTTP/1.1 200 OK\r\nX-Long: ");
-                // Ten seconds, if nobody is told before.
+                // Ten seconds, if the client gets no response before.
                 for _ in 0..200 {
                     if is_done.recv_timeout(pause) == Err(RecvTimeoutError::Disconnected) {
                         break;
@@ -258,7 +261,7 @@ fn a_head_that_comes_byte_by_byte_is_too_late() {
     door.ends_well();
 }
 
-/// A response before the last one shows that the server is at work: its time begins anew.
+/// An interim response shows that the server is working: its timeout starts again.
 #[test]
 fn a_response_before_the_last_one_gives_more_time() {
     let played = Played::new();
@@ -273,4 +276,61 @@ fn a_response_before_the_last_one_gives_more_time() {
     server.send(ok("late"));
     assert_eq!(client.response().text(), "late");
     door.ends_well();
+}
+
+const CHUNKED: &str = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+
+/// Nothing of such a response was sent, so the client gets another one, over both protocols.
+#[test]
+fn a_response_that_breaks_together_with_its_head_is_502() {
+    let bodies = ["5\r\nhelloXX", "five\r\nhello\r\n", "5\r\nhello\r\n0\r\nno field\r\n\r\n"];
+    for body in bodies {
+        let upstream = Upstream::start(move |call| {
+            call.send(format!("{CHUNKED}{body}"));
+        });
+        let proxy = Proxy::before(upstream.address(), "");
+        assert_eq!(proxy.connect().get("/").status, 502, "{body:?}");
+        let mut client = Http2::connect(proxy.address("web").parse().unwrap());
+        client.ask(1, "/");
+        assert_eq!(client.response(1).0, 502, "{body:?}");
+        for record in proxy.records(2) {
+            let logged = (&record["status"], &record["error"]);
+            assert_eq!(logged, (&502.into(), &"bad_gateway".into()), "{body:?}: {record}");
+        }
+    }
+}
+
+/// If the head was queued behind other responses and has not left, the client is told that the stream is reset, and never
+/// of the response. So the log does not have its status.
+#[test]
+fn a_response_that_breaks_before_its_head_has_left_is_logged_as_502() {
+    let (latch, has_begun) = (Latch::new(), Arc::new(AtomicBool::new(false)));
+    let (held, theirs) = (Arc::clone(&latch), Arc::clone(&has_begun));
+    let upstream = Upstream::start(move |call| match call.target() {
+        "/large" => call.answer(200, &"x".repeat(1 << 20)),
+        "/breaks" => {
+            call.send(format!("{CHUNKED}5\r\nhello\r\n"));
+            theirs.store(true, Ordering::SeqCst);
+            held.pass();
+            call.send("broken");
+        }
+        _ => call.answer(200, "quick"),
+    });
+    let config = Proxy::config(upstream.address(), "timeouts = { body = \"1h\" }\n");
+    let proxy = Proxy::start(&format!("[http]\nthreads = 1\n{config}"));
+    let wire = Wire::connect_narrow(proxy.address("web").parse().unwrap());
+    let mut client = Http2::greet(wire, &[(1, 0), (4, 2 << 20)]);
+    client.send(&Frame::new(WINDOW_UPDATE, 0, 0, (2u32 << 20).to_be_bytes()));
+    client.ask(1, "/large");
+    // Its beginning has arrived, so the socket of the daemon is full when the other response comes.
+    assert_eq!(client.next_of(DATA).stream, 1);
+    client.ask(3, "/breaks");
+    until(|| has_begun.load(Ordering::SeqCst), |has_begun| *has_begun);
+    // The only thread of the daemon has looked at it.
+    assert_eq!(proxy.connect().get("/quick").status, 200);
+    latch.open();
+    let record = proxy.records(2).remove(1);
+    let logged = (&record["target"], &record["status"], &record["error"]);
+    assert_eq!(logged, (&"/breaks".into(), &502.into(), &"bad_gateway".into()), "{record}");
+    while client.next().expect("the connection goes on").kind != RST_STREAM {}
 }

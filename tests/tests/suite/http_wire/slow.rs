@@ -1,4 +1,5 @@
-//! Clients that are slow, silent or many: they are cut off in their time, cost little, and stop nobody.
+//! Clients that are slow, silent or many: they are disconnected after their timeout, cost little, and block no other
+//! client.
 
 use super::door::{Door, Played, get, ok};
 use super::recorder::Recorder;
@@ -11,14 +12,14 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Waits for something to read, for so long.
+/// Waits up to `millis` for something to read.
 fn is_readable(stream: &TcpStream, millis: i64) -> bool {
     let wait = Timespec { tv_sec: 0, tv_nsec: millis * 1_000_000 };
     let mut polled = [PollFd::new(stream, PollFlags::IN)];
     poll(&mut polled, Some(&wait)).unwrap() > 0
 }
 
-/// Sends byte after byte, one every few milliseconds, until there is an answer.
+/// Sends byte after byte, one every few milliseconds, until there is a response.
 fn trickle(client: &mut Wire, text: &str) {
     let bytes = text.bytes().chain(std::iter::repeat(b'x'));
     for byte in bytes {
@@ -41,7 +42,7 @@ fn heads_that_trickle_are_cut_off_d2() {
     assert_eq!((answer.status, answer.field("connection")), (408, Some("close")), "{answer:?}");
     assert!(start.elapsed() >= Duration::from_millis(300), "not before its time");
     client.ends();
-    // On a connection that was used before, and one whose bytes mean nothing yet.
+    // On a connection that was used before, and on one whose bytes are still incomplete.
     for begun in ["G", "\r\nGET /x HTTP/1.1\r\n", "PRI * HTTP/2", "GET / HTTP/1.1\r\nHost: a"] {
         let mut client = door.connect();
         client.send(get("/first"));
@@ -50,7 +51,7 @@ fn heads_that_trickle_are_cut_off_d2() {
         assert_eq!(client.response().status, 408, "{begun:?}");
         client.ends();
     }
-    // One that never says anything has nothing to be told.
+    // A client that never sends anything gets no response.
     door.connect().ends();
     door.serves();
     assert_eq!(server.take().requests.len(), 5, "nothing of them reached the server");
@@ -87,8 +88,7 @@ fn bodies_that_stop_are_cut_off_d2() {
     door.ends_well();
 }
 
-/// A client that never reads: the server is held back, the daemon keeps little, and in the end both are
-/// cut off.
+/// A client that never reads: the server is held back, the daemon keeps little, and finally both are disconnected.
 #[test]
 fn a_client_that_never_reads_is_cut_off_d1() {
     let played = Played::new();
@@ -115,7 +115,7 @@ fn a_client_that_never_reads_is_cut_off_d1() {
     let grown = door.memory().saturating_sub(before);
     assert!(grown < 20 * 300, "{grown} KiB for 20 clients");
     for (mut client, thread) in clients {
-        // Sockets of the system hold some megabytes; the rest was never taken.
+        // The system's socket buffers hold some megabytes; the rest was never taken.
         let sent = thread.join().unwrap();
         assert!(sent < 100 << 20, "{sent}");
         let answer = client.response();
@@ -130,12 +130,12 @@ fn allow_descriptors() {
     setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
 }
 
-/// Kilobytes that each of `count` connections costs the daemon while it waits, after `prepare`.
+/// Kilobytes that each of `count` waiting connections costs the daemon, after `prepare`.
 fn cost_of_idle(count: u64, prepare: impl Fn(&Door, &mut Wire)) -> u64 {
     allow_descriptors();
     let server = Recorder::start();
     let door = Door::plain(server.address, "");
-    // What is there once for all is there.
+    // Memory that is allocated once for all is allocated first.
     let mut first = door.connect();
     prepare(&door, &mut first);
     door.serves();
@@ -164,7 +164,7 @@ fn silent_connections_cost_little_d1() {
 
 #[test]
 fn used_connections_cost_little_d1() {
-    // Both ways large enough to have every buffer grow.
+    // Large enough in both directions to make every buffer grow.
     let body = "x".repeat(300_000);
     let text = format!(
         "POST /{} HTTP/1.1\r\nHost: a.example\r\nContent-Length: {}\r\n\r\n{body}",
@@ -192,8 +192,8 @@ fn connections_of_http2_cost_little_d1() {
     assert!(cost <= 64, "{cost} KiB each");
 }
 
-/// Where no connection is idle, those above the maximum wait to be accepted, and each has its turn, whichever worker it
-/// waits for.
+/// If no connection is idle, connections above the maximum wait to be accepted, and each gets its turn, whichever
+/// worker it waits for.
 #[test]
 fn connections_above_the_maximum_wait() {
     for threads in [1, 2] {
@@ -229,7 +229,7 @@ fn connections_above_the_maximum_wait() {
         let seen = server.lines();
         assert!(!seen.iter().any(|request| request.starts_with("GET /waits ")), "{seen:?}");
         drop(held);
-        // All at once: one that has its answer and does not close keeps its place for a while.
+        // All at once: a client that has its response and does not close keeps its place for a while.
         std::thread::scope(|scope| {
             for mut client in waiting {
                 scope.spawn(move || {
@@ -243,7 +243,7 @@ fn connections_above_the_maximum_wait() {
     }
 }
 
-/// A response that is still being sent is not cut off as long as it moves.
+/// A response that is still being sent is not cut off as long as it progresses.
 #[test]
 fn slow_readers_that_read_are_served() {
     let played = Played::new();

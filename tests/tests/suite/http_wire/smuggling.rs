@@ -1,4 +1,4 @@
-//! The corpus against the daemon: two readings of one message never happen (H1 to H5).
+//! Runs the corpus against the daemon: no message ever has two readings (H1 to H5).
 
 use super::door::{Door, Played, config, get};
 use super::recorder::{Recorder, Seen};
@@ -6,11 +6,11 @@ use super::refused::{BEHIND, CHUNKS, FIELDS, HEADS, LINES};
 use super::rewritten::{FORWARDED, PASSED};
 use super::wire::Wire;
 
-/// The daemon, a server that records, and what is needed to look between two cases.
+/// The daemon, a server that records, and a way to check between two cases.
 struct Bench {
     door: Door,
     server: Recorder,
-    /// A client that behaves.
+    /// A well-behaved client.
     good: Wire,
     cases: usize,
 }
@@ -23,7 +23,7 @@ impl Bench {
         Self { door, server, good, cases: 0 }
     }
 
-    /// What the server has got until now.
+    /// What the server has received until now.
     fn seen(&mut self) -> Seen {
         self.good.send(get("/between"));
         assert_eq!(self.good.response().status, 200);
@@ -32,8 +32,8 @@ impl Bench {
         seen
     }
 
-    /// That `pieces`, sent one by one, are answered with `status` alone, and that the connection ends.
-    /// A head that is refused leaves no trace at the server, a body no whole request.
+    /// Checks that `pieces`, sent one by one, get only a response with `status`, and that the connection ends. A
+    /// refused head leaves no trace at the server, and a refused body no complete request.
     fn refuses(&mut self, name: &str, pieces: &[&[u8]], status: u16, is_body: bool) {
         self.cases += 1;
         let mut client = self.door.connect();
@@ -63,7 +63,7 @@ fn heads_with_two_readings_are_refused_h1() {
     let mut bench = Bench::new();
     for (name, fields) in FIELDS {
         bench.refuses(name, &[&head(POST, fields)], 400, false);
-        // The same behind a request that is right, which is answered.
+        // The same after a valid request, which is answered.
         let mut client = bench.door.connect();
         client.send([get("/right").as_bytes(), &head(POST, fields)].concat());
         assert_eq!(client.response().status, 200, "{name}");
@@ -95,7 +95,7 @@ fn bodies_with_two_readings_are_refused_h1() {
     bench.door.ends_well();
 }
 
-/// Every line end of a message with everything in it, spoilt in every way.
+/// Every line end of a message with all features, corrupted in every way.
 #[test]
 fn bare_line_ends_are_refused_everywhere_h1() {
     const HEAD: &[u8] = b"POST /x HTTP/1.1\r\nHost: a.example\r\nX-A: b\r\n\
@@ -138,7 +138,7 @@ fn control_bytes_are_refused_everywhere_h1() {
             ),
         ];
         for (place, text) in places {
-            // A tab is a blank in values and extensions, and nowhere else.
+            // A tab is allowed as a blank in values and extensions, and nowhere else.
             if byte == b'\t' && matches!(place, "value" | "extension") {
                 continue;
             }
@@ -159,7 +159,7 @@ fn what_passes_is_written_anew_h2_h3_h5() {
         for _ in case.got {
             assert_eq!(client.response().status, 200, "{name}");
         }
-        // Both sides agree where the last one ended.
+        // Both sides agree where the last request ended.
         client.send(get("/next"));
         assert_eq!(client.response().text(), "GET /next HTTP/1.1", "{name}");
         client.send("GET /last HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n");
@@ -175,7 +175,7 @@ fn what_passes_is_written_anew_h2_h3_h5() {
     bench.door.ends_well();
 }
 
-/// HTTP/1.0 may leave the host out, and its connections end.
+/// HTTP/1.0 may omit the host, and its connections end.
 #[test]
 fn http_1_0_ends_with_its_response_h2() {
     let mut bench = Bench::new();
@@ -235,7 +235,7 @@ fn rules_match_what_is_forwarded_h4() {
         server.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
         assert_eq!(client.response().status, 200, "{way}");
     }
-    // What the rule does not match is another path for the server, too.
+    // What the rule does not match is also another path for the server.
     for (path, forwarded) in [
         ("/%2fadmin", "/%2Fadmin"),
         ("/x%2f..%2fadmin", "/x%2F..%2Fadmin"),

@@ -1,5 +1,5 @@
-//! What does not belong at a port: garbage at TLS, TLS that never comes to an end, plain HTTP where TLS
-//! is spoken, and PROXY headers that are missing, wrong or from nobody trusted (H5).
+//! Unexpected traffic at a port: random bytes at TLS, TLS handshakes that never end, plain HTTP at a TLS port, and
+//! PROXY headers that are missing, invalid or from an untrusted peer (H5).
 
 use super::door::{Door, config, get};
 use super::recorder::Recorder;
@@ -17,7 +17,7 @@ fn certificate(scratch: &Scratch) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// The beginning of a client's greeting in TLS: a record whose rest never comes.
+/// The beginning of a TLS client hello: a record whose rest never arrives.
 const HALF_HELLO: &[u8] = &[22, 3, 1, 2, 0, 1, 0, 1, 252, 3, 3, 1, 2, 3];
 
 #[test]
@@ -86,7 +86,7 @@ fn connections_without_a_proxy_header_are_closed_h5() {
         let rest = client.rest();
         assert!(rest.is_empty(), "{why}: {}", String::from_utf8_lossy(&rest));
     }
-    // Half a header is waited for, but not for ever.
+    // The daemon waits for the rest of a header, but not for ever.
     for half in [&b"PROXY TCP4 1.1"[..], &signature[..5]] {
         let mut client = door.connect();
         client.send(half);
@@ -109,7 +109,7 @@ fn the_client_of_a_proxy_header_counts_h5() {
         (b"PROXY TCP4 192.0.2.1 127.0.0.1 1 2\r\n", "192.0.2.1"),
         (b"PROXY TCP6 2001:db8::1 ::1 1 2\r\n", "2001:db8::1"),
         (&binary, "192.0.2.9"),
-        // The balancer speaks for itself, and is trusted; for somebody of whom nothing is known, it is not.
+        // If the balancer connects for itself, it is trusted; if it connects for an unknown client, it is not.
         (local, "203.0.113.5, 127.0.0.1"),
         (b"PROXY UNKNOWN\r\n", "127.0.0.1"),
     ];
@@ -124,7 +124,7 @@ fn the_client_of_a_proxy_header_counts_h5() {
     }
 }
 
-/// Who is not trusted cannot say who it speaks for.
+/// An untrusted peer cannot name its client.
 #[test]
 fn proxy_headers_of_strangers_are_not_believed_h5() {
     let server = Recorder::start();
@@ -133,7 +133,7 @@ fn proxy_headers_of_strangers_are_not_believed_h5() {
     client.send(format!("PROXY TCP4 10.0.0.1 127.0.0.1 1 2\r\n{}", get("/x")));
     client.ends();
     assert!(server.take().requests.is_empty());
-    // Where no header is asked for, one is garbage.
+    // If no header is expected, one is an invalid request.
     let door = Door::plain(server.address, "");
     let mut client = door.connect();
     client.send(format!("PROXY TCP4 10.0.0.1 127.0.0.1 1 2\r\n{}", get("/x")));
@@ -142,7 +142,7 @@ fn proxy_headers_of_strangers_are_not_believed_h5() {
     assert!(server.take().requests.is_empty());
 }
 
-/// The rules see the nearest address that is not a trusted proxy's, whatever stands before it.
+/// Rules see the last address that is not a trusted proxy's, whatever precedes it.
 #[test]
 fn forwarded_addresses_count_from_trusted_peers_only_h5() {
     let server = Recorder::start();

@@ -1,28 +1,28 @@
-//! One raw connection: bytes out, messages in.
+//! One raw connection: sends bytes, and parses messages.
 
 use std::fmt;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// How long a read may take before the test fails; a busy machine is no reason.
+/// How long a read may take before the test fails. It is long, because a busy machine is no failure.
 pub(super) const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A connection, and what was read of it and not yet used.
+/// A connection, and the bytes that were read and not yet used.
 pub(super) struct Wire {
     pub stream: TcpStream,
     kept: Vec<u8>,
 }
 
-/// A message as it came.
+/// A message as it arrived.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Message {
-    /// Of a response; 0 of a request.
+    /// The status of a response; 0 for a request.
     pub status: u16,
-    /// With its first line and the empty one.
+    /// The head, with its first line and the empty one.
     pub head: String,
     pub body: Vec<u8>,
-    /// Whether the body came to its end, as far as the head tells where that is.
+    /// Whether the body is complete, as far as the head defines its end.
     pub is_whole: bool,
 }
 
@@ -52,6 +52,15 @@ impl Wire {
         Self::new(TcpStream::connect(address).unwrap())
     }
 
+    /// Connects from a socket that takes a few kilobytes ahead of what is read.
+    pub fn connect_narrow(address: SocketAddr) -> Self {
+        use rustix::net::{AddressFamily, SocketType, connect, socket, sockopt};
+        let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        sockopt::set_socket_recv_buffer_size(&socket, 4 << 10).unwrap();
+        connect(&socket, &address).unwrap();
+        Self::new(socket.into())
+    }
+
     pub fn new(stream: TcpStream) -> Self {
         stream.set_read_timeout(Some(READ_TIMEOUT)).unwrap();
         stream.set_write_timeout(Some(READ_TIMEOUT)).unwrap();
@@ -59,12 +68,12 @@ impl Wire {
         Self { stream, kept: vec![] }
     }
 
-    /// Sends bytes. That the other side has closed is told by reading.
+    /// Sends bytes. If the other side has closed the connection, the next read shows it.
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
         let _ = self.stream.write_all(bytes.as_ref());
     }
 
-    /// Reads once; whether there was more.
+    /// Reads once; returns whether there was more.
     #[track_caller]
     pub fn fill(&mut self) -> bool {
         let mut piece = [0; 16 << 10];
@@ -79,14 +88,14 @@ impl Wire {
         }
     }
 
-    /// All that comes until the connection ends.
+    /// Everything that arrives until the connection ends.
     #[track_caller]
     pub fn rest(&mut self) -> Vec<u8> {
         while self.fill() {}
         std::mem::take(&mut self.kept)
     }
 
-    /// That the connection ends without another byte.
+    /// Checks that the connection ends without another byte.
     #[track_caller]
     pub fn ends(&mut self) {
         let rest = self.rest();
@@ -135,7 +144,7 @@ impl Wire {
         }
     }
 
-    /// The chunks behind a head that was read, with their trailers for a head.
+    /// The chunks after a head that was read; its trailers become the head.
     #[track_caller]
     pub fn chunked(&mut self) -> Message {
         let mut message = Message { status: 0, head: String::new(), body: vec![], is_whole: true };
@@ -143,7 +152,7 @@ impl Wire {
         message
     }
 
-    /// Exactly so many bytes, or as many as come.
+    /// Exactly `len` bytes, or fewer if the connection ends.
     #[track_caller]
     pub fn take(&mut self, len: usize) -> Vec<u8> {
         while self.kept.len() < len && self.fill() {}
@@ -192,7 +201,7 @@ impl Wire {
         }
     }
 
-    /// The next line without its end; what there is if the connection ends.
+    /// The next line without its line end; the remaining bytes if the connection ends.
     #[track_caller]
     fn line(&mut self) -> String {
         loop {
@@ -206,7 +215,7 @@ impl Wire {
         }
     }
 
-    /// Closes it both ways.
+    /// Closes both directions.
     pub fn close(self) {
         let _ = self.stream.shutdown(Shutdown::Both);
     }

@@ -1,4 +1,4 @@
-//! What is opened, what is refused, and what is said about it.
+//! Which doors are opened, which are refused, and what is logged about it.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -23,12 +23,12 @@ fn a_tcp_remote_tells_the_port_it_got() {
     assert!(daemon.ready.starts_with("paceline ready: ovsdb ptcp:"), "{}", daemon.ready);
     assert!(daemon.ready.ends_with("; databases Paceline, _Server\n"), "{}", daemon.ready);
     echo(&mut Client::connect_tcp(port).unwrap());
-    // Both are open, and without an address only this machine is served.
+    // Both are open, and without an address only local clients can connect.
     assert_eq!(daemon.ready.matches(":127.0.0.1").count(), 2, "{}", daemon.ready);
     let second = daemon.ready.rsplit_once("ptcp:").unwrap().1.split_once(':').unwrap().0;
     echo(&mut Client::connect_tcp(second.parse().unwrap()).unwrap());
 
-    // A port that is taken is refused with its name.
+    // A port that is in use is refused with its name.
     let taken = format!("ptcp:{port}:127.0.0.1");
     let elsewhere = Scratch::new();
     let ended = Launch::new(&elsewhere).option("--ovsdb", taken.as_str()).start().unwrap_err();
@@ -98,7 +98,7 @@ fn a_stale_socket_is_replaced_and_a_live_one_is_not() {
     let scratch = Scratch::new();
     let socket = scratch.join("x.sock");
     let remote = format!("punix:{}", socket.display());
-    // A listener that is gone without removing its socket, as after a crash.
+    // A listener that ended without removing its socket, as after a crash.
     drop(UnixListener::bind(&socket).unwrap());
     assert!(socket.exists());
     let daemon = Launch::new(&scratch).option("--ovsdb", remote.as_str()).start().unwrap();
@@ -109,14 +109,14 @@ fn a_stale_socket_is_replaced_and_a_live_one_is_not() {
     assert!(ended.log.contains("another server listens there"), "{ended:?}");
     assert!(ended.log.contains(&remote), "{ended:?}");
     echo(&mut Client::connect(&socket).unwrap());
-    // After a crash the daemon's own socket is the stale one.
+    // After a crash the daemon's own socket is stale.
     daemon.kill();
     assert!(socket.exists());
     let daemon = Launch::new(&scratch).option("--ovsdb", remote.as_str()).start().unwrap();
     echo(&mut Client::connect(&socket).unwrap());
     assert!(daemon.terminate().status.success());
 
-    // A file of another kind is nobody's socket, and stays.
+    // A file of another kind is not a socket, and stays.
     fs::write(&socket, "text").unwrap();
     let ended = Launch::new(&scratch).option("--ovsdb", remote.as_str()).start().unwrap_err();
     assert!(ended.log.contains(&remote), "{ended:?}");
@@ -139,7 +139,7 @@ fn systemd_is_told() {
     assert_eq!(told(), "READY=1");
     assert!(daemon.terminate().status.success());
     assert_eq!(told(), "STOPPING=1");
-    // Nobody listens: it serves all the same.
+    // If no process reads the notification, it serves all the same.
     drop(systemd);
     let daemon = launch.start().unwrap();
     assert!(daemon.terminate().status.success());
@@ -165,7 +165,7 @@ fn the_api_has_a_private_socket_and_a_port_of_its_own() {
         answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("{\"status\":\"ok\"}"),
         "{answer}"
     );
-    // A second daemon that wants the same port says so, and how to choose another.
+    // A second daemon with the same port reports this, and how to choose another one.
     let other = Scratch::new();
     let failed = Launch::new(&other).api(address).start().err().unwrap();
     assert!(failed.log.contains("--api"), "{}", failed.log);

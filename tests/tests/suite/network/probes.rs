@@ -1,5 +1,5 @@
-//! Inactivity probes: a silent TCP client is asked for an echo, and loses its locks if it does not
-//! answer. Nothing here measures time; every step waits for the event it is about.
+//! Inactivity probes: a silent TCP client is sent an echo request, and loses its locks if it does not reply. Nothing
+//! here measures time; every step waits for its event.
 
 use std::time::Instant;
 
@@ -22,7 +22,7 @@ fn lock(client: &mut Client) -> Value {
     client.call("lock", &json!(["l"])).unwrap()
 }
 
-/// Takes a request for an echo, and gives its id.
+/// Receives an echo request, and returns its id.
 fn take_probe(client: &mut Client) -> Value {
     let message = client.message().unwrap();
     assert_eq!(message["method"], "echo", "{message}");
@@ -35,7 +35,7 @@ fn answer_probe(client: &mut Client) {
     client.send(json!({"id": id, "result": [], "error": null}).to_string().as_bytes()).unwrap();
 }
 
-/// The next message that is no probe; probes are answered.
+/// The next message that is not a probe; probes are answered.
 fn message_but_probes(client: &mut Client) -> Value {
     loop {
         let message = client.message().unwrap();
@@ -57,23 +57,23 @@ fn a_silent_client_is_cut_off_and_its_lock_passes_on_l3_l5() {
     let begin = Instant::now();
     take_probe(&mut silent);
     assert_eq!(silent.frame().unwrap(), Frame::Closed);
-    // The other one is a unix client: it hears that it has the lock, and no probe before it.
+    // The other one is a unix client: it is notified that it has the lock, and gets no probe before.
     let granted = waiting.message().unwrap();
     assert_eq!(granted, json!({"id": null, "method": "locked", "params": ["l"]}));
-    // Two intervals are two seconds; the rest is for a busy machine.
+    // Two intervals are two seconds; the rest allows for a busy machine.
     assert!(begin.elapsed().as_secs() < 8, "it took {:?}", begin.elapsed());
 }
 
 #[test]
 fn a_client_that_answers_stays_and_a_unix_client_is_never_asked_l3() {
     let scratch = Scratch::new();
-    // Two seconds leave a busy machine time to answer.
+    // Two seconds leave a busy machine time to reply.
     let daemon = start(&scratch, "2");
     let (mut local, mut remote, mut waiting) = (daemon.connect(), tcp(&daemon), tcp(&daemon));
     local.call("echo", &json!([])).unwrap();
     assert_eq!(lock(&mut remote), json!({"locked": true}));
     assert_eq!(lock(&mut waiting), json!({"locked": false}));
-    // An answer to each probe keeps both of them.
+    // A reply to each probe keeps both connected.
     for _ in 0..2 {
         answer_probe(&mut remote);
         answer_probe(&mut waiting);
@@ -81,7 +81,7 @@ fn a_client_that_answers_stays_and_a_unix_client_is_never_asked_l3() {
     remote.request("unlock", r#"["l"]"#).unwrap();
     assert_eq!(message_but_probes(&mut remote)["result"], json!({}));
     assert_eq!(message_but_probes(&mut waiting)["method"], "locked");
-    // In all that time nothing came to the unix client: the next message answers its request.
+    // In all that time the unix client got nothing: the next message replies to its request.
     assert_eq!(local.call("echo", &json!(["still"])).unwrap(), json!(["still"]));
 }
 
@@ -91,7 +91,7 @@ fn zero_means_never() {
     let remotes = Launch::new(&scratch).option("--ovsdb", "ptcp:0");
     let never = remotes.option("--probe-interval", "0").start().unwrap();
     let mut quiet = Client::connect_tcp(never.port("ptcp")).unwrap();
-    // A neighbour with probes tells the time.
+    // The probes of another daemon show that time has passed.
     let elsewhere = Scratch::new();
     let neighbour = start(&elsewhere, "1");
     let mut silent = tcp(&neighbour);

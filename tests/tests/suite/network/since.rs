@@ -1,4 +1,4 @@
-//! `monitor_cond_since`: a client that comes back with the last id it saw gets what it missed.
+//! `monitor_cond_since`: a client that reconnects with the last id it saw gets the changes that it missed.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ const SCHEMA: &str = r#"{"name": "db", "version": "1.0.0", "tables": {
     "T": {"columns": {"k": {"type": "integer"}, "s": {"type": "string"}},
           "isRoot": true, "indexes": [["k"]]}}}"#;
 
-/// What is sent to a client that asks with `last`: found, the last id now, and rows.
+/// The reply to a client that asks with `last`: found, the last id now, and rows.
 struct Told {
     found: bool,
     last: String,
@@ -82,7 +82,7 @@ fn a_client_that_comes_back_gets_the_net_changes_it_missed() {
     });
     assert_eq!(told.rows, expected);
 
-    // Nothing more was missed after that, and what comes next follows.
+    // Nothing more was missed after that, and later changes follow.
     drop(watcher);
     let mut watcher = server.connect();
     let again = ask(&mut watcher, &told.last);
@@ -109,7 +109,7 @@ fn an_id_that_is_unknown_or_of_another_life_gets_everything() {
     assert_eq!(told.rows, everything);
 }
 
-/// Changes the row of `k` in this many transactions, sent at once.
+/// Changes the row of `k` in `times` transactions, sent at once.
 fn update_often(client: &mut Client, k: i64, times: i64) {
     for time in 0..times {
         let operation = json!({"op": "update", "table": "T", "where": [["k", "==", k]],

@@ -1,4 +1,4 @@
-//! `pssl:` remotes (promise X1), with certificates made on the spot by `openssl`.
+//! `pssl:` remotes (promise X1), with certificates created by `openssl`.
 
 use std::io::{BufReader, Read, Write};
 use std::process::{Command, Stdio};
@@ -50,8 +50,8 @@ impl Authority {
     }
 }
 
-/// Asks for the databases with `ovsdb-client`, which shows the certificate `name` of `client` and
-/// trusts the authority of `server`.
+/// Lists the databases with `ovsdb-client`, which presents the certificate `name` of `client` and trusts the
+/// authority of `server`.
 fn list_dbs(
     port: u16,
     client: &Authority,
@@ -66,7 +66,7 @@ fn list_dbs(
     tool::run("ovsdb-client", &words)
 }
 
-/// What comes back over TLS for one request, until the server closes or one reply is there.
+/// The response over TLS to one request, until the server closes the connection or one reply has arrived.
 fn raw(port: u16, words: &[String]) -> String {
     let mut child = Command::new("openssl")
         .args(["s_client", "-quiet", "-connect", &format!("127.0.0.1:{port}")])
@@ -101,7 +101,7 @@ fn a_client_with_a_certificate_is_let_in_and_others_are_not() {
         .map(|word| if word.starts_with('-') { word.to_owned() } else { authority.path(word) });
     assert!(raw(port, &shown).contains("over TLS"));
 
-    // None at all, one of somebody else's authority, and one that nobody signed.
+    // No certificate, one of another authority, and a self-signed one.
     assert_eq!(raw(port, &[]), "");
     daemon.log_line(&["no TLS handshake"]).unwrap();
     let stranger = Authority::new();
@@ -113,11 +113,11 @@ fn a_client_with_a_certificate_is_let_in_and_others_are_not() {
     );
     assert!(list_dbs(port, &stranger, "self", &authority).is_err());
     daemon.log_line(&["no TLS handshake"]).unwrap();
-    // Words in the clear are no handshake either.
+    // Plain text is not a handshake either.
     let mut clear = paceline_tests::Client::connect_tcp(port).unwrap();
     clear.send(br#"{"id":1,"method":"echo","params":[]}"#).unwrap();
     assert!(clear.message().is_err());
-    // The good one is served still.
+    // The valid one is still served.
     assert!(raw(port, &shown).contains("over TLS"));
 }
 

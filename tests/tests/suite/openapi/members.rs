@@ -1,4 +1,4 @@
-//! That the schema of every body lists exactly the members that its handler reads.
+//! Checks that the schema of every body lists exactly the members that its handler reads.
 
 use super::start;
 use paceline_tests::Scratch;
@@ -6,7 +6,7 @@ use paceline_tests::schema::Document;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
-/// Members that a body must have before others are looked at.
+/// Members that a body must have before others are checked.
 fn needed(name: &str) -> Option<Value> {
     Some(match name {
         "session" => json!("s"),

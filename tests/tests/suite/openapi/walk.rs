@@ -1,4 +1,4 @@
-//! A walk over the whole API: every answer is one that the document describes, and every operation succeeds once.
+//! Calls the whole API: every response is one that the document describes, and every operation succeeds once.
 
 use super::start;
 use paceline_tests::api::Answer;
@@ -7,7 +7,7 @@ use paceline_tests::{Api, Daemon, Scratch};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// A connection whose answers are compared with the document.
+/// A connection whose responses are compared with the document.
 struct Walk {
     api: Api,
     document: Document,
@@ -32,7 +32,7 @@ impl Walk {
         let operation = self.document.operation(method, path).operation;
         let schema = &operation["requestBody"]["content"]["application/json"]["schema"];
         if status < 400 && !schema.is_null() {
-            // What is accepted is what the document says is accepted.
+            // What the daemon accepts is what the document allows.
             self.document.fits(schema, &body, "body").unwrap();
         }
         let answer = self.api.call(method, path, &body);
@@ -196,7 +196,7 @@ impl Walk {
         self.call("PUT", "/v1/permits/mine", json!({ "lease": "2m" }), 409);
     }
 
-    /// With a request that waits behind another.
+    /// With a request that waits behind another one.
     fn questions(&mut self, daemon: &Daemon) {
         let mut other = daemon.api();
         self.call(

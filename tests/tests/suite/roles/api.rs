@@ -1,4 +1,4 @@
-//! The API, over TCP with tokens and over the unix socket as other users of this machine.
+//! The API, over TCP with tokens and over the unix socket as other local users.
 
 use super::{Admin, Client, Need, Nothing, Operator, REFUSED, ROLES, Viewer, World};
 use super::{is_root, rank, uid};
@@ -70,7 +70,7 @@ const TABLE: &[Row] = &[
     ("PUT", "/v1/servers/b/t", r#"{"address": "127.0.0.1:1"}"#, Operator, 201),
     ("PATCH", "/v1/servers/b/s", r#"{"weight": 0}"#, Operator, 200),
     ("DELETE", "/v1/servers/b/s", "", Operator, 204),
-    // What such a file says is shown to everyone.
+    // The content of such a file is shown to every client.
     ("PATCH", "/v1/frontends/f", r#"{"errors": {"503": "/etc/hostname"}}"#, Admin, 200),
     ("PATCH", "/v1/frontends/f", r#"{"persistent": true}"#, Admin, 200),
     ("PATCH", "/v1/backends/b", r#"{"tls": true}"#, Operator, 200),
@@ -93,7 +93,7 @@ const TABLE: &[Row] = &[
     ("DELETE", "/v1/users/none", "", Admin, 404),
 ];
 
-/// Everyone who may come to the API: who, what they have, and the status of a refusal.
+/// All callers of the API: name, caller, rank, and the status of a refusal.
 fn callers(world: &World) -> Vec<(String, Caller, Need, u16)> {
     let mut all = vec![
         ("no token".to_owned(), world.tcp(None), Nothing, 401),
@@ -136,7 +136,7 @@ fn roles_at_the_api() {
     assert!(wrong.is_empty(), "{wrong}");
 }
 
-/// A refused edit is told and recorded, and nothing of it is done.
+/// A refused edit is reported and recorded, and nothing of it is done.
 #[test]
 fn what_is_refused_at_the_api_changes_nothing() {
     let world = World::new("operator");

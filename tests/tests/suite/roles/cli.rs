@@ -1,4 +1,4 @@
-//! The command line: exit code 77 and a word on what to try next.
+//! The command line: exit code 77 and a hint on what to try next.
 
 use super::{Admin, Client, Need, Operator, REFUSED, ROLES, Viewer, World, is_root, rank, uid};
 use paceline_tests::server::paceline_binary;
@@ -47,7 +47,13 @@ fn roles_at_the_command_line() {
             let said = String::from_utf8_lossy(&output.stderr).into_owned();
             let may = rank(role) >= *need;
             let expected = if may { 0 } else { 77 };
-            let told = may || said.contains(REFUSED) && said.lines().count() == 2;
+            let mut told = may || said.contains(REFUSED) && said.lines().count() == 2;
+            if role.is_none() {
+                let user = uid(None);
+                let next =
+                    format!("an admin gives one with: paceline users set {user} --role client");
+                told &= said.contains(&format!("user {user} has no role here; {next}"));
+            }
             if output.status.code() != Some(expected) || !told {
                 wrong +=
                     &format!("{arguments:?} by {:?}: {:?}: {said}\n", rank(role), output.status);

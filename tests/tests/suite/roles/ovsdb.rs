@@ -40,7 +40,7 @@ const TRANSACTIONS: &[(&str, Need)] = &[
             "until": "!=", "rows": [], "timeout": 0}]"#,
         Viewer,
     ),
-    // What changes nothing needs nothing more.
+    // A transaction that changes nothing needs no higher role.
     (r#"["Paceline", {"op": "delete", "table": "Rule", "where": [["number", "==", 99]]}]"#, Viewer),
     (r#"["Paceline", {"op": "insert", "table": "Rule", "row": {"number": 8}}]"#, Operator),
     (
@@ -77,7 +77,7 @@ const TRANSACTIONS: &[(&str, Need)] = &[
             "row": {"name": "kept", "persistent": true}}]"#,
         Admin,
     ),
-    // One part that needs more decides for the whole.
+    // One part that needs a higher role decides for the whole transaction.
     (
         r#"["Paceline", {"op": "update", "table": "Rule", "where": [], "row": {"log": true}},
             {"op": "insert", "table": "Pool", "row": {"name": "q"}}]"#,
@@ -105,7 +105,7 @@ const TRANSACTIONS: &[(&str, Need)] = &[
     ),
 ];
 
-/// The error in an answer to `transact`, in the results or instead of them.
+/// The error in a reply to `transact`, in the results or instead of them.
 fn error(answer: &Value) -> &Value {
     static NONE: Value = Value::Null;
     let mut results = answer["result"].as_array().into_iter().flatten();
@@ -113,7 +113,7 @@ fn error(answer: &Value) -> &Value {
     failed.or(Some(&answer["error"]).filter(|error| !error.is_null())).unwrap_or(&NONE)
 }
 
-/// What is wrong with an answer, if anything is.
+/// What is wrong with a reply, if anything.
 fn judge(answer: &Value, has: Need, need: Need) -> Option<String> {
     let error = error(answer);
     let right = match has >= need {
@@ -179,7 +179,7 @@ fn roles_of_users_at_the_ovsdb_door() {
             command.args(["--timeout=10", "transact", &remote, params]);
             let output = command.output().unwrap();
             let text = String::from_utf8_lossy(&output.stdout).into_owned();
-            // It prints the results, or an error and fails.
+            // It prints the results, or prints an error and fails.
             let result: Value = serde_json::from_str(&text).unwrap_or_default();
             let said = String::from_utf8_lossy(&output.stderr);
             let answer = match said.contains("permission error") {
@@ -195,7 +195,7 @@ fn roles_of_users_at_the_ovsdb_door() {
     assert!(wrong.is_empty(), "{wrong}");
 }
 
-/// A user's connection ends when its role does, so that nobody keeps what was taken away.
+/// A user's connection ends when its role is revoked, so that no client keeps a revoked role.
 #[test]
 fn a_user_whose_role_is_taken_away_is_cut_off() {
     if !is_root() {
@@ -208,7 +208,7 @@ fn a_user_whose_role_is_taken_away_is_cut_off() {
     command.args(["--timeout=20", "monitor", &remote, "Paceline", "Rule", "number"]);
     command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
     let mut child = command.spawn().unwrap();
-    // It prints the table when the daemon has answered.
+    // It prints the table when the daemon has replied.
     let mut first = [0];
     reset(&world);
     std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut first).unwrap();
@@ -220,7 +220,7 @@ fn a_user_whose_role_is_taken_away_is_cut_off() {
     assert!(!output.status.success() && output.status.code().is_some(), "{output:?}");
 }
 
-/// D1: a user without a role may do nothing, so a long message of theirs is not even parsed.
+/// D1: a user without a role may do nothing, so its long messages are not even parsed.
 #[test]
 fn a_user_without_a_role_sends_short_messages_d1() {
     if !is_root() {

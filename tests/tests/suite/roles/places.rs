@@ -1,4 +1,4 @@
-//! A user without a role cannot shut out others by opening connections.
+//! A user without a role cannot lock out others by opening connections.
 
 use super::{World, is_root, uid};
 use serde_json::{Value, json};
@@ -7,8 +7,8 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Opens connections that are served until one is refused, tells their number and the refusal, and keeps
-/// them until its input ends.
+/// Opens connections until one is refused, prints their number and the refusal, and keeps them open until its input
+/// ends.
 const OPENER: &str = r"
 import json, resource, socket, sys
 path, ask = sys.argv[1], sys.argv[2].encode()
@@ -31,7 +31,7 @@ print(json.dumps([len(kept), answer]), flush=True)
 sys.stdin.read()
 ";
 
-/// How many connections a user without a role gets at this socket, and the answer to the next one; calls
+/// How many connections a user without a role gets at this socket, and the response to the next one. Calls
 /// `meanwhile` while they are open.
 fn open(socket: &Path, ask: &str, meanwhile: impl FnOnce()) -> (u64, String) {
     let mut command = Command::new("python3");

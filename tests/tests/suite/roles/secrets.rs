@@ -1,4 +1,4 @@
-//! Nothing secret in logs, the audit log, the database, or the configuration that is shown (A1).
+//! No secrets in logs, the audit log, the database, or the configuration that is shown (A1).
 
 use super::World;
 use paceline_tests::caller::Caller;
@@ -67,7 +67,7 @@ fn no_token_is_in_any_log_or_file_but_its_own_a1() {
     assert_eq!(edits[0]["changes"], made);
 }
 
-/// A revoked token stays revoked after a restart, and one that counts still does.
+/// A revoked token stays revoked after a restart, and a valid one stays valid.
 #[test]
 fn tokens_and_users_survive_a_restart() {
     let world = World::new("operator");

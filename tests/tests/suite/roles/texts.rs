@@ -6,11 +6,11 @@ use paceline_tests::{Api, Latch, Upstream, Web, tool, until};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Stands in every text that viewers may not see.
+/// Occurs in every text that viewers may not see.
 const SECRET: &str = "hunter2";
 
-/// A daemon with a command, a statement and an HTTP request under way, and a request that waits behind the command at a
-/// checkpoint with a key of its text.
+/// A daemon with a running command, a statement and an HTTP request, and a request that waits behind the command at a
+/// checkpoint whose key is its text.
 struct Busy {
     world: World,
     _upstream: Upstream,
@@ -71,7 +71,7 @@ impl Busy {
         texts
     }
 
-    /// Everything that a role is shown of requests, at the API and at the command line.
+    /// Everything that a role is shown about requests, at the API and on the command line.
     fn all(&self, role: usize) -> String {
         let mut api = self.api(role);
         let requests = api.get("/v1/requests").expect(200);
@@ -94,7 +94,7 @@ impl Busy {
         tool::run(paceline_binary().to_str().unwrap(), &[words, &reach].concat()).unwrap()
     }
 
-    /// What a role hears of a request that is refused at the checkpoint whose key is its text.
+    /// The event that a role gets about a request that is refused at the checkpoint whose key is its text.
     fn refusal(&self, role: usize) -> Value {
         let mut events = self.api(role).follow();
         let text = format!("mysql -p{SECRET}");
@@ -120,7 +120,7 @@ fn viewers_see_no_query_strings_arguments_or_literals() {
         assert!(busy.all(role).contains(&format!("mysql -p{SECRET}")));
         assert!(busy.refusal(role).to_string().contains(SECRET));
     }
-    // It takes effect at once, also for clients that follow events already.
+    // It takes effect at once, even for clients that already follow events.
     let mut events = busy.api(0).follow();
     assert_eq!(busy.world.admin("PATCH", "/v1/api", &json!({ "show_text": true })).0, 201);
     assert_eq!(busy.texts(0), busy.texts(3));
@@ -131,7 +131,7 @@ fn viewers_see_no_query_strings_arguments_or_literals() {
     busy.latch.open();
 }
 
-/// A client sees all of its own requests: those that carry its name at the API.
+/// A client sees the full text of its own requests: those that carry its name at the API.
 #[test]
 fn clients_see_the_texts_of_their_own_requests() {
     let world = World::new("operator");

@@ -42,7 +42,7 @@ fn s2_a_checkpoint_has_so_many_waiters() {
     );
 }
 
-/// A wait that would be too long is refused at once, with the time to come back.
+/// A request that would wait too long is refused at once, with a time to retry.
 #[test]
 fn s2_nobody_begins_a_wait_that_is_too_long() {
     let mut spec = slow();
@@ -65,7 +65,7 @@ fn s2_nobody_begins_a_wait_that_is_too_long() {
     assert_eq!(kit.room.stats(ID).unwrap().refused_too_long, 1);
 }
 
-/// Whoever is overtaken leaves at its deadline, from wherever it stands, in order of deadlines.
+/// A waiter that is overtaken leaves at its deadline, from any place in the queue, in order of deadlines.
 #[test]
 fn s2_every_waiter_has_its_deadline() {
     let mut spec = slow();
@@ -99,7 +99,7 @@ fn s2_every_waiter_has_its_deadline() {
     assert_eq!(kit.room.stats(ID).unwrap().expired, 3);
 }
 
-/// No wait at a concurrency checkpoint can be predicted; one of nothing is refused at once.
+/// No wait at a concurrency checkpoint can be predicted; a maximum wait of zero is refused at once.
 #[test]
 fn s2_a_concurrency_checkpoint_has_the_same_bounds() {
     let mut wanted = spec(Limit::Concurrency(1));
@@ -126,7 +126,7 @@ fn s2_a_concurrency_checkpoint_has_the_same_bounds() {
     assert_eq!(kit.arrive(2), Came::Expired { waited: 0, retry_at: None });
 }
 
-/// Over random histories nobody ever waits past its deadline, and no queue is ever too long.
+/// In random histories no waiter ever waits past its deadline, and no queue is ever too long.
 #[test]
 fn s2_holds_in_every_history() {
     for seed in 0..200 {

@@ -1,4 +1,4 @@
-//! P1: in use never exceeds the limit, and a freed count goes straight to the next.
+//! P1: the count in use never exceeds the limit, and a freed count passes straight to the next waiter.
 
 use super::{Came, ID, Kit, MS, spec};
 use crate::limit::Limit;

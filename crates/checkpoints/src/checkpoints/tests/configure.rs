@@ -29,7 +29,7 @@ fn a_slower_rate_holds_waiters_longer() {
     assert_eq!(at, [5_000, 10_000], "one unit is owed, and takes longer to come back");
 }
 
-/// Counters that nobody touches are brought up to date all the same, when somebody does.
+/// Counters that were not used during an edit are brought up to date when they are used next.
 #[test]
 fn untouched_counters_follow_an_edit() {
     let key = |n: u64| move |t: &mut Ticket| t.key = KeyHash([n, n]);
@@ -93,7 +93,7 @@ fn new_counters_make_waiters_arrive_again() {
     }
 }
 
-/// What an earlier generation of counters gave does not count in the new one.
+/// Counts from an earlier generation of counters do not count in the new one.
 #[test]
 fn old_counts_do_not_come_back_to_new_counters() {
     let mut kit = Kit::new(spec(Limit::Concurrency(2)));
@@ -121,8 +121,8 @@ fn other_checkpoints_are_left_alone() {
     assert_eq!(kit.run(Time(1_000 * MS)), [(1_000 * MS, 2, Came::Passed)]);
 }
 
-/// An edit that concerns many queues is carried out a step at a time; nobody is lost, and until it
-/// is done the room asks to be called again.
+/// An edit that concerns many queues is carried out in steps. No waiter is lost, and the room asks to be
+/// called again until the edit is done.
 #[test]
 fn a_large_edit_goes_in_steps() {
     let mut wanted = second(1);
@@ -152,7 +152,7 @@ fn a_large_edit_goes_in_steps() {
     assert!(kit.room.dropped.is_empty(), "memory is given back bit by bit");
 }
 
-/// A slower rate gives nothing away: what is owed is owed in units of cost.
+/// A slower rate gives nothing away: debt is kept in units of cost.
 #[test]
 fn s1_edits_give_no_burst_away() {
     let mut kit = Kit::new(rate(1_000, Span::from_secs(1), 100));
@@ -169,7 +169,7 @@ fn s1_edits_give_no_burst_away() {
     assert_eq!(passed, 100, "one burst at one time, whatever the edits");
 }
 
-/// S1 over edits of the burst: lowered and raised again and again, it lets through what the rate and the
+/// S1 over edits of the burst: when it is lowered and raised repeatedly, no more passes than the rate and the
 /// larger burst allow. (50/s, 20 to 1 and back, 20 times in 2 s: 361 passed where 120 may.)
 #[test]
 fn s1_a_burst_that_is_lowered_and_raised_forgets_nothing() {
@@ -189,8 +189,8 @@ fn s1_a_burst_that_is_lowered_and_raised_forgets_nothing() {
     assert_eq!(passed, 20 + 97, "the larger burst, and 50 a second until it was last lowered");
 }
 
-/// S1 over any series of edits of rate and burst, also for keys that nobody touches for many of them: in
-/// any window no more than the rates in force, and the burst in force at its end.
+/// S1 over any series of edits of rate and burst, also for keys that are not used during many of them: in any
+/// window no more passes than the rates in force, and the burst in force at its end, allow.
 #[test]
 fn s1_holds_over_edits_in_every_window() {
     for seed in 0..400 {
@@ -221,7 +221,7 @@ fn s1_holds_over_edits_in_every_window() {
                 passes.push((key, now.0, paces[paces.len() - 1].1.2));
             }
         }
-        // In parts of 1/600 no rate here has a fraction.
+        // In units of 1/600, no rate here has a fraction.
         let parts = |from: u64, until: u64| -> u64 {
             let ends = paces.iter().skip(1).map(|(at, _)| *at).chain([u64::MAX]);
             let spans = paces.iter().zip(ends).map(|((at, (count, per, _)), end)| {
@@ -254,7 +254,7 @@ fn s1_refunds_do_not_reach_past_an_edit() {
     assert_eq!(passed, 1, "one came back in a millisecond at the old rate");
 }
 
-/// Another order of the queue changes no counter.
+/// An edit of the order of a queue changes no counter.
 #[test]
 fn an_edit_of_fairness_keeps_counters_p1() {
     let mut kit = Kit::new(spec(Limit::Concurrency(1)));

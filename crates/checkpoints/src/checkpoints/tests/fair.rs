@@ -1,4 +1,4 @@
-//! Fair queues: equal shares, weights, and no end of flows.
+//! Fair queues: equal shares, weights, and many flows.
 
 use super::{Came, ID, Kit, Random, Ticket, rate, spec};
 use crate::limit::Limit;
@@ -24,7 +24,7 @@ fn jain(shares: &[f64]) -> f64 {
     sum * sum / (shares.len() as f64 * squares)
 }
 
-/// Two flows with 180 and 20 waiting: as long as both wait, they are served alike.
+/// Two flows with 180 and 20 waiters: as long as both wait, they are served equally.
 #[test]
 fn a_long_flow_does_not_crowd_out_a_short_one() {
     let mut kit = Kit::new(fair(rate(1, Span::from_secs(1), 1)));
@@ -40,14 +40,14 @@ fn a_long_flow_does_not_crowd_out_a_short_one() {
     assert_eq!(kit.run(Time(400_000_000_000)).len(), 160, "then the rest");
 }
 
-/// The same where requests come and go for a long time, with different costs.
+/// The same with requests that come and go for a long time, at different costs.
 #[test]
 fn shares_are_equal_in_the_long_run() {
     let mut kit = Kit::new(fair(rate(1, Span(1_000), 4)));
     let mut random = Random::new(3);
     let (mut served, mut owners) = ([0.0, 0.0], vec![]);
     for id in 0..40_000u64 {
-        // Nine of ten are of the first flow, whose requests are small.
+        // Nine of ten belong to the first flow, whose requests are small.
         let first = random.below(10) < 9;
         let cost = if first { 1 } else { 2 };
         owners.push((usize::from(!first), f64::from(cost)));
@@ -86,7 +86,7 @@ fn weights_share_by_one_to_three() {
     }
 }
 
-/// Who is served is the least start tag; rank orders within a flow and breaks ties.
+/// The least start tag is served next; rank orders within a flow and breaks ties.
 #[test]
 fn rank_orders_within_a_flow() {
     let mut kit = Kit::new(fair(spec(Limit::Concurrency(1))));
@@ -106,7 +106,7 @@ fn rank_orders_within_a_flow() {
     assert_eq!(order, [1, 4, 2, 5, 3]);
 }
 
-/// Flows are bounded: those past the maximum share as many more, and leave nothing behind.
+/// Flows are bounded: flows past the maximum share as many more, and leave nothing behind.
 #[test]
 fn flows_past_the_maximum_share_some() {
     let mut kit = Kit::new(fair(rate(1, Span(1_000), 1)));
@@ -119,14 +119,15 @@ fn flows_past_the_maximum_share_some() {
     kit.arrive_with(second, flow(1, 1));
     let moves = kit.run(Time(u64::MAX / 2));
     assert_eq!(moves.len() as u64, flows + 1);
-    // Every flow's first goes before any flow's second. Of these the 50 that found their flow shared came before.
+    // The first waiter of every flow passes before the second of any flow. The 50 that found their flow
+    // shared came before it.
     let at = |wanted| moves.iter().position(|(_, id, _)| *id == wanted).unwrap();
     assert_eq!(at(second), flows as usize);
     assert!((flows - 49..=flows).all(|late| at(late) >= FLOWS_MAX + SHARED_FLOWS));
     assert_eq!(kit.room.queued(kit.now, ID, None), 0);
 }
 
-/// With thousands of flows a newcomer is still judged rightly: within the bound or past it.
+/// With thousands of flows, a newcomer is still judged correctly: within the bound or past it.
 #[test]
 fn many_flows_are_judged_by_the_same_bound() {
     let mut wanted = fair(rate(1, Span(1_000), 1));
@@ -136,7 +137,7 @@ fn many_flows_are_judged_by_the_same_bound() {
     for id in 1..=2_000u64 {
         assert!(matches!(kit.arrive_with(id, flow(id % 500, 1)), Came::Queued(_)), "{id}");
     }
-    // 2,000 wait, four of each flow: a newcomer's first goes after 500 firsts, a fifth after all.
+    // 2,000 wait, four of each flow: a newcomer's first passes after 500 firsts, a fifth after all.
     let came = kit.arrive_with(3_000, flow(7, 1));
     assert!(matches!(came, Came::TooLong { max: 2_000_000, .. }), "{came:?}");
     let came = kit.arrive_with(3_001, flow(9_999, 1));

@@ -1,4 +1,4 @@
-//! Random histories: the room against the naive one, event by event.
+//! Random histories: the room is compared with the naive model, event by event.
 
 use super::model::{self, Model};
 use super::{Random, set};
@@ -116,7 +116,7 @@ impl Pair {
         }
     }
 
-    /// The time to pass in: now and then the clock runs backwards, which must not matter.
+    /// The time to pass in. Now and then the clock runs backwards, which must not matter.
     fn told(&mut self) -> Time {
         let back = if self.random.chance(5) { self.random.below(50) } else { 0 };
         Time(self.now.0.saturating_sub(back))
@@ -143,7 +143,7 @@ impl Pair {
     fn arrive_as(&mut self, step: u64, id: CheckpointId, ticket: model::Ticket) {
         let request = ticket.rank.id.0;
         let real = real(&ticket);
-        // Nobody has this number: the room only learns the time, and then keeps to it.
+        // No request has this id: the room only learns the time, and keeps to it from then on.
         self.room.leave(self.now, RequestId(0));
         let (now, told) = (self.now, self.told());
         let preview = self.room.preview(told, id, &real);
@@ -219,7 +219,7 @@ impl Pair {
             }
             (Some(index), 2) => self.specs[index] = new,
             (Some(index), 3) => self.specs[index].mode = new.mode,
-            // The numbers of the limit alone, so that counters and waiters stay.
+            // Only the numbers of the limit change, so that counters and waiters stay.
             (Some(index), _) if self.specs[index].limit.is_same_kind(&new.limit) => {
                 self.specs[index].limit = new.limit;
                 self.specs[index].queue = new.queue;
@@ -236,7 +236,7 @@ impl Pair {
         self.model.configure(self.now, &self.specs);
     }
 
-    /// Everything that is due; whoever must arrive again does so at once.
+    /// Handles everything that is due. A request that must arrive again does so at once.
     fn drain(&mut self, step: u64) {
         loop {
             let real = self.room.next(self.now);
@@ -297,7 +297,7 @@ impl Pair {
         }
     }
 
-    /// P1: whoever is let in, the limit holds from then on, not one more.
+    /// P1: after a request is let in, the limit still holds.
     fn check_pass(&self, step: u64, id: CheckpointId, request: u64) {
         let Some(spec) = self.specs.iter().find(|spec| spec.id == id) else { return };
         if let (Limit::Concurrency(limit), Mode::Enforce) = (spec.limit, spec.mode) {
@@ -328,7 +328,7 @@ impl Pair {
         }
     }
 
-    /// Everybody leaves, everything is given back, and after a while nothing is left.
+    /// All requests leave, all counts are given back, and after a while nothing is left.
     fn finish(&mut self) {
         self.now = self.now.plus(Span(100_000));
         self.drain(STEPS);
@@ -356,7 +356,7 @@ impl Pair {
     }
 }
 
-/// A rank after everybody's.
+/// A rank after all others.
 fn last_rank() -> Rank {
     Rank::new(Time(u64::MAX), Priority::MIN, Span(0), RequestId(u64::MAX))
 }
@@ -398,7 +398,7 @@ fn outlook(outlook: Outlook) -> model::Came {
     }
 }
 
-/// Without what a preview does not say.
+/// The result without the parts that a preview does not have.
 fn plain(came: model::Came) -> model::Came {
     match came {
         model::Came::Passed { .. } => model::Came::Passed { cost: 0 },

@@ -1,4 +1,4 @@
-//! Keys: each its own counter, bounded in number, swept when they equal a new one.
+//! Keys: each has its own counter, their number is bounded, and counters that equal a new one are swept.
 
 use super::{Came, ID, Kit, MS, Ticket, rate, spec};
 use crate::checkpoint::Checkpoint;
@@ -68,7 +68,7 @@ fn s3_overflow_shares_one_counter() {
     }
 }
 
-/// A key that is in use at the shared counter gets none of its own, or it would have its limit twice.
+/// A key that uses the shared counter gets no counter of its own, because its limit would then apply twice.
 #[test]
 fn s3_a_key_is_never_counted_twice_p1() {
     let mut wanted = keyed(spec(Limit::Concurrency(1)));
@@ -85,7 +85,7 @@ fn s3_a_key_is_never_counted_twice_p1() {
     assert!(kit.room.list[0].overflow_users.is_empty());
 }
 
-/// What a key spent at the shared counter, it has spent when it gets one of its own.
+/// When a key gets a counter of its own, what it spent at the shared counter stays spent.
 #[test]
 fn s3_a_key_does_not_spend_twice_s1() {
     let mut wanted = keyed(rate(1, Span::from_secs(1_000), 5));
@@ -108,8 +108,8 @@ fn s3_a_key_does_not_spend_twice_s1() {
     assert!((20..30).all(|id| late(id) != Came::Passed), "five passed two seconds ago");
 }
 
-/// A counter that equals a new one is none, whether the sweep came by or not: the key starts with
-/// what the shared counter owes in both cases.
+/// A counter that equals a new one counts as none, whether or not the sweep has reached it: in both cases the
+/// key starts with what the shared counter owes.
 #[test]
 fn s3_the_sweep_decides_no_answer() {
     for sweep in [false, true] {
@@ -140,7 +140,7 @@ fn s3_the_sweep_decides_no_answer() {
     }
 }
 
-/// After fewer keys are allowed, a counter that equals a new one has no place of its own any more.
+/// After `keys_max` is lowered, a counter that equals a new one has no place of its own any more.
 #[test]
 fn s3_fewer_keys_take_places_away() {
     let mut wanted = keyed(spec(Limit::Concurrency(1)));
@@ -157,7 +157,7 @@ fn s3_fewer_keys_take_places_away() {
     assert_eq!(kit.room.stats(ID).unwrap().keys, 2);
 }
 
-/// What is asked about a key sees the room that its arrival would find.
+/// A preview for a key sees the room that its arrival would find.
 #[test]
 fn s3_quiet_keys_make_room_for_a_preview() {
     let mut wanted = keyed(spec(Limit::Concurrency(1)));
@@ -176,7 +176,7 @@ fn s3_quiet_keys_make_room_for_a_preview() {
     assert_eq!(kit.room.stats(ID).unwrap().overflowed, 1);
 }
 
-/// A key whose part of the table is full shares, like one past the maximum.
+/// A key whose sub-table is full uses the shared counter, like a key past the maximum.
 #[test]
 fn s3_a_full_sub_table_shares() {
     let mut kit = Kit::new(keyed(spec(Limit::Concurrency(1))));
@@ -191,7 +191,7 @@ fn s3_a_full_sub_table_shares() {
     assert_eq!(kit.room.inflight(kit.now, ID, Some(other)), 1, "a rule reads what would decide");
 }
 
-/// With the old keys gone quiet, new ones get counters of their own again.
+/// When the old keys are quiet, new keys get counters of their own again.
 #[test]
 fn s3_quiet_keys_make_room() {
     let mut wanted = keyed(rate(10, Span::from_secs(1), 1));
@@ -210,7 +210,7 @@ fn s3_quiet_keys_make_room() {
     assert!(kit.room.stats(ID).unwrap().keys <= 50);
 }
 
-/// Keys that come once and never again do not pile up: the sweep keeps pace.
+/// Keys that are used once do not accumulate: the sweep keeps pace.
 #[test]
 fn the_sweep_keeps_pace() {
     let mut kit = Kit::new(keyed(rate(1_000, Span::from_ms(1), 1)));
@@ -221,11 +221,11 @@ fn the_sweep_keeps_pace() {
         kit.settle(id);
         most = most.max(kit.room.stats(ID).unwrap().keys);
     }
-    // A hundred come in a millisecond, and each matters for two.
+    // A hundred arrive in a millisecond, and each matters for two.
     assert!(most < 600, "{most} keys were kept");
 }
 
-/// Reading makes no counter.
+/// Reading creates no counter.
 #[test]
 fn reading_makes_nothing() {
     let kit = Kit::new(keyed(rate(1, Span::from_secs(1), 1)));

@@ -1,4 +1,4 @@
-//! A second, naive room, written from the engine note: plain lists, everything worked out anew.
+//! A second, naive room, written from the engine note: plain lists, everything computed anew.
 
 mod room;
 
@@ -8,7 +8,7 @@ use crate::ticket::Kept;
 use crate::timers::DueKind;
 use paceline_types::{CheckpointId, Rank, Span, Time};
 use room::Room;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, Debug)]
 pub struct Ticket {
@@ -54,12 +54,15 @@ pub struct Counter {
     arrivals: Vec<Time>,
     queue: Vec<Waiter>,
     virtual_time: u128,
+    /// Served shares by which the virtual time has not risen yet, and the flow that was served last.
+    unspent: u128,
+    served: Option<u64>,
     starts: BTreeMap<u64, u128>,
     finishes: BTreeMap<u64, u128>,
 }
 
 impl Counter {
-    /// Who is served next.
+    /// The waiter that is served next.
     fn head(&self, fair: bool) -> Option<usize> {
         let of_rank = |i: &usize| self.queue[*i].ticket.rank;
         if !fair {
@@ -88,11 +91,24 @@ impl Counter {
     }
 
     fn serve(&mut self, fair: bool) -> Option<Waiter> {
-        let waiter = self.queue.remove(self.head(fair)?);
+        let index = self.head(fair)?;
+        let flows = self.queue.iter().map(|waiter| waiter.ticket.flow).chain(self.served);
+        let sharing = flows.collect::<BTreeSet<_>>().len() as u128;
+        // The least finish tag that a head will have.
+        let heads = self.starts.iter().filter_map(|(flow, start)| {
+            let own = self.queue.iter().filter(|waiter| waiter.ticket.flow == *flow);
+            own.min_by_key(|waiter| waiter.ticket.rank).map(|head| start + head.share())
+        });
+        let end = heads.min().unwrap_or(0);
+        let waiter = self.queue.remove(index);
         let flow = waiter.ticket.flow;
         if fair {
-            self.virtual_time = self.starts[&flow];
-            let finish = self.virtual_time + waiter.share();
+            let start = self.starts[&flow];
+            let risen = self.virtual_time + self.unspent / sharing;
+            self.unspent = if risen > end { 0 } else { self.unspent % sharing } + waiter.share();
+            self.virtual_time = start.max(risen.min(end));
+            self.served = Some(flow);
+            let finish = start + waiter.share();
             self.finishes.insert(flow, finish);
             self.starts.insert(flow, finish);
         }
@@ -106,11 +122,11 @@ impl Counter {
         }
         if self.queue.is_empty() {
             self.finishes.clear();
-            self.virtual_time = 0;
+            (self.virtual_time, self.unspent, self.served) = (0, 0, None);
         }
     }
 
-    /// Who is served before a request, one by one, if nobody else comes.
+    /// The waiters that are served before a request, in order, if no other request arrives.
     pub fn before(&self, rank: Rank, fair: bool) -> Vec<(u64, u32)> {
         let mut copy = self.clone();
         let mut all = vec![];
@@ -139,7 +155,7 @@ pub struct Checkpoint {
     edits: u32,
     pub closing: bool,
     pub counters: BTreeMap<u64, Counter>,
-    /// Counters of an earlier generation, or of another order, for their waiters only.
+    /// Counters of an earlier generation or of another order, kept only for their waiters.
     old: Vec<Old>,
     arrivals: Vec<Time>,
     mean: Option<u64>,
@@ -180,7 +196,7 @@ impl Checkpoint {
         (count(tick) + before * left) / period.as_secs()
     }
 
-    /// `tat + (cost - B)T`, up to a whole nanosecond.
+    /// `tat + (cost - B)T`, rounded up to a whole nanosecond.
     fn pass_at(&self, tat: i128, cost: i128) -> Time {
         let (n, d, b) = self.pace().unwrap();
         let at = (tat + (cost - b) * d).max(0);
@@ -261,7 +277,7 @@ impl Checkpoint {
         }
     }
 
-    /// The earliest event of each queue, with the queue's number: old ones come first.
+    /// The earliest event of each queue, with the queue's number; old queues come first.
     fn events(&self) -> Vec<((Time, DueKind, Rank), Where)> {
         let mut all = vec![];
         let old = self.old.iter().enumerate();
@@ -309,7 +325,7 @@ pub struct HeldCount {
 pub struct Model {
     pub checkpoints: BTreeMap<CheckpointId, Checkpoint>,
     pub held: BTreeMap<u64, HeldCount>,
-    /// The waiter whose place the last arrival took, and what became of it.
+    /// The waiter whose place the last arrival took, and its result.
     pub displaced: Option<(u64, Came)>,
     pub generation: u32,
     pub slip: Span,
@@ -330,7 +346,7 @@ impl Model {
         let key = checkpoint.key(ticket.key);
         let came = checkpoint.decide(now, ticket);
         let counter = checkpoint.counters.entry(key).or_default();
-        // An arrival is metered once, also if the request must arrive again.
+        // An arrival is metered once, even if the request must arrive again.
         if !ticket.kept.is_some_and(|kept| kept.metered) {
             counter.arrivals.push(now);
             checkpoint.arrivals.push(now);
@@ -368,7 +384,7 @@ impl Model {
         assert!(self.held.insert(request, held).is_none(), "passed twice");
     }
 
-    /// Gives back a count; returns who got it.
+    /// Gives back a count; returns the request that got it.
     pub fn give_back(&mut self, now: Time, request: u64, refund: bool) -> Option<u64> {
         let held = self.held.remove(&request)?;
         let checkpoint = self.checkpoints.get_mut(&held.checkpoint)?;
@@ -518,7 +534,7 @@ impl Model {
         self.tidy();
     }
 
-    /// Forgets what nobody waits for any more.
+    /// Drops what no request waits for any more.
     fn tidy(&mut self) {
         for checkpoint in self.checkpoints.values_mut() {
             checkpoint.old.retain(|old| !old.counter.queue.is_empty());
@@ -549,7 +565,7 @@ impl Checkpoint {
             return;
         }
         if self.spec.fair != spec.fair {
-            // Only the order of the queue is another: waiters arrive again, counters stay.
+            // Only the order of the queue changed: waiters arrive again, counters stay.
             let fair = self.fair();
             for counter in self.counters.values_mut() {
                 let kept = Counter {
@@ -574,7 +590,7 @@ impl Checkpoint {
         self.spec = spec.clone();
         if let (true, Some((old, old_d, _)), Some((n, d, b))) = (edited, before, self.pace()) {
             for counter in self.counters.values_mut() {
-                // What is owed stays, in units of cost; the time it takes is rounded up.
+                // The debt stays, in units of cost; the time it takes is rounded up.
                 let at = i128::from(now.0);
                 let last = at + (b * d + n - 1) / n;
                 let whole = if counter.tat <= at * old {

@@ -3,8 +3,8 @@
 use super::{Came, Kit, MS, Random, SLIP, passed, rate};
 use paceline_types::{Priority, Rank, RequestId, Span, Time};
 
-/// A queue that is never empty lets out exactly the rate: 3 per 1s over 10^6 passes, and rates where
-/// N does not divide D.
+/// A queue that is never empty lets out exactly the rate: 3 per 1s over 10^6 passes, and rates whose N does
+/// not divide D.
 #[test]
 fn the_long_run_rate_is_the_limit_to_the_nanosecond() {
     for (count, per, passes) in [
@@ -54,7 +54,7 @@ fn s1_holds_in_every_window() {
             kit.now =
                 Time((kit.now.0 + step).saturating_sub(if random.chance(4) { 500 } else { 0 }));
             costs.push(1 + random.below(3) as u32);
-            // Those who pass now pass at the latest time the room was told.
+            // Requests that pass now pass at the latest time that the room has seen.
             for (_, id, came) in kit.due() {
                 if came == Came::Passed {
                     passes.push((kit.room.now.0, id, costs[id as usize].into()));
@@ -81,7 +81,7 @@ fn s1_holds_in_every_window() {
     }
 }
 
-/// A wake less than `slip` late costs nothing; a later one loses what is beyond.
+/// A wake less than `slip` late loses nothing; a later one loses the time beyond it.
 #[test]
 fn late_wakes_are_made_up_within_slip() {
     let late = |by: u64| {
@@ -97,7 +97,7 @@ fn late_wakes_are_made_up_within_slip() {
     assert_eq!(late(60 * MS), [255 * MS, 355 * MS]);
 }
 
-/// A jump of the clock lets out no more than what slip and burst allow at once.
+/// A jump of the clock lets out no more than slip and burst allow at once.
 #[test]
 fn a_clock_jump_does_not_let_a_crowd_out() {
     let mut spec = rate(1_000, Span::from_secs(1), 1);
@@ -121,7 +121,7 @@ fn bursts_and_costs_are_spent_at_once_and_come_back() {
     assert_eq!(kit.arrive_with(6, |t| t.cost = 5), Came::Passed, "all came back");
 }
 
-/// A refund lets the head go earlier, and leaves the counter as if it had never been spent.
+/// A refund lets the head pass earlier, and leaves the counter as if the cost had never been spent.
 #[test]
 fn a_refund_gives_back_what_was_spent() {
     let mut kit = Kit::new(rate(1, Span::from_secs(1), 2));
@@ -134,7 +134,7 @@ fn a_refund_gives_back_what_was_spent() {
     assert_eq!(kit.arrive(4), Came::Queued(Some(1_300 * MS)), "as if the first had never been");
 }
 
-/// What came back by itself does not come back a second time.
+/// Cost that has recovered by itself is not refunded a second time.
 #[test]
 fn a_late_refund_is_worth_nothing() {
     let mut kit = Kit::new(rate(1, Span::from_secs(1), 1));
@@ -148,7 +148,7 @@ fn a_late_refund_is_worth_nothing() {
     assert_eq!(kit.due(), [(10_400 * MS, 3, Came::Passed)]);
 }
 
-/// A better rank goes first although it came later; it is predicted so.
+/// A better rank passes first although it arrived later, and is predicted to.
 #[test]
 fn rank_orders_a_queue() {
     let mut kit = Kit::new(rate(1, Span::from_secs(1), 1));
@@ -169,7 +169,7 @@ fn rank_orders_a_queue() {
     assert_eq!(kit.room.place(kit.now, RequestId(3)), None);
 }
 
-/// Who leaves spends nothing, and those behind move up.
+/// A waiter that leaves spends nothing, and the waiters behind it move up.
 #[test]
 fn leaving_spends_nothing() {
     let mut kit = Kit::new(rate(1, Span::from_secs(1), 1));
@@ -182,8 +182,8 @@ fn leaving_spends_nothing() {
     assert_eq!(kit.room.stats(super::ID).unwrap().left, 1);
 }
 
-/// On a quiet system everybody passes exactly when it was predicted at arrival, if nobody of a
-/// better rank comes, and exactly when `place` says at any time.
+/// On a quiet system every request passes exactly when it was predicted at arrival, if no request of a better
+/// rank arrives, and exactly when `place` says at any time.
 #[test]
 fn predictions_come_true() {
     for seed in 0..300 {
@@ -226,7 +226,7 @@ fn predictions_come_true() {
     }
 }
 
-/// At the end of time a sum cannot be told from the last nanosecond; that must not let more pass.
+/// At the end of time a sum cannot be distinguished from the last nanosecond; this must not let more pass.
 #[test]
 fn s1_holds_at_the_end_of_time() {
     for (step, queues) in [(1, false), (7, true), (400, true), (1_000, false)] {
@@ -245,7 +245,7 @@ fn s1_holds_at_the_end_of_time() {
             }
             at = at.saturating_add(step);
         }
-        // Late wakes do not occur here, so the slip is none.
+        // Late wakes do not occur here, so the slip is zero.
         assert!(passed <= 3 + 5, "step {step}: {passed} passed in 5.5 steps");
         assert!(passed >= 3, "step {step}: only {passed} passed");
         let held: Vec<u64> = kit.held.keys().copied().collect();

@@ -1,4 +1,4 @@
-//! Watch mode: decides as an enforcing one would, tells, and lets everything pass.
+//! Watch mode: decides as an enforcing checkpoint would, counts the decisions, and lets everything pass.
 
 use super::{Came, ID, Kit, MS, rate, spec};
 use crate::hash::KeyHash;
@@ -42,7 +42,7 @@ fn a_watched_concurrency_tells_who_would_wait() {
     assert_eq!((kit.settle(1), kit.settle(2), kit.settle(3)), (None, None, Some(4)));
 }
 
-/// A checkpoint that only watches from now on lets its waiters arrive again, and so pass.
+/// When a checkpoint is switched to watch mode, its waiters arrive again and so pass.
 #[test]
 fn turning_to_watch_lets_waiters_go() {
     let mut kit = Kit::new(rate(1, Span::from_secs(1), 1));
@@ -50,12 +50,12 @@ fn turning_to_watch_lets_waiters_go() {
     kit.configure(vec![watch(rate(1, Span::from_secs(1), 1))]);
     assert_eq!(kit.due(), [(0, 2, Came::Again), (0, 3, Came::Again)]);
     (2..=3).for_each(|id| assert_eq!(kit.arrive(id), Came::Passed));
-    // Back again, what ran ahead is no more than a burst.
+    // When it enforces again, its debt is at most one burst.
     kit.configure(vec![rate(1, Span::from_secs(1), 1)]);
     assert_eq!(kit.arrive(4), Came::Queued(Some(1_000 * MS)));
 }
 
-/// Who must arrive again has arrived once for the meters; new meters have not seen it yet.
+/// A request that must arrive again is metered once; new meters have not seen it yet.
 #[test]
 fn an_arrival_is_metered_once() {
     let plain = rate(1, Span::from_secs(1), 1);

@@ -1,5 +1,5 @@
-//! Edits of the server's own are like those of clients to whoever waits for a change, and to a file that
-//! cannot be written.
+//! The server's own edits are like those of clients, both for a client that waits for a change and for a file
+//! that cannot be written.
 
 use super::Author;
 use crate::{Host, Hosted, Outgoing, Policy, RealDisk, Reply, Ticket, own};
@@ -62,7 +62,7 @@ fn an_edit_lets_through_who_waits_for_it() {
     assert!(!results.iter().any(|result| matches!(result, OpResult::Error(_))), "{results:?}");
 }
 
-/// J4: what a broken file cannot take is refused, and is a reason to replace it.
+/// J4: an edit that a broken file cannot take is refused, and triggers the replacement of the file.
 #[test]
 fn an_edit_of_a_broken_file_is_refused_until_it_is_replaced_j4() {
     let world = World::new("broken");
@@ -71,7 +71,7 @@ fn an_edit_of_a_broken_file_is_refused_until_it_is_replaced_j4() {
     assert_eq!(edit().unwrap_err().tag, tag::IO);
     let tried = world.database.try_edit(ADMIN, |_| operations(INSERT));
     assert_eq!(tried.unwrap_err().tag, tag::IO);
-    // The replacement runs beside; it is done when it is done.
+    // The replacement runs on another thread.
     while world.database.head().broken.is_some() {
         world.runtime.block_on(tokio::task::yield_now());
     }
@@ -79,8 +79,8 @@ fn an_edit_of_a_broken_file_is_refused_until_it_is_replaced_j4() {
     assert!(edit().is_err(), "the rule is there, once");
 }
 
-/// A long text takes a while to compare and to plan: others go on meanwhile, and what they change meanwhile
-/// is not touched.
+/// A long text takes a while to compare and to plan. Other edits continue meanwhile, and their changes are not
+/// touched.
 #[test]
 fn others_edit_while_an_edit_is_only_tried() {
     let world = World::new("tried");

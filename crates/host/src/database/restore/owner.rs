@@ -1,8 +1,8 @@
-//! Whose the files of a restored database are.
+//! The owner of the files of a restored database.
 //!
-//! Root may restore the database of a daemon that runs as another user. Promises that the daemon can open the files
-//! then: they get the owner, group and mode of the file before. A new database, and one of root's in a directory of
-//! another user, get the owner of the directory.
+//! Root may restore the database of a daemon that runs as another user. Promises that the daemon can then open
+//! the files: they get the owner, group and mode of the previous file. A new database, and one that root owns
+//! in a directory of another user, get the owner of the directory.
 
 use rustix::fs::{Mode, OFlags};
 use std::fs::{File, Metadata, Permissions};
@@ -10,7 +10,7 @@ use std::io;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, fchown};
 use std::path::Path;
 
-/// Who owns files, and how they may be used.
+/// The owner, group and mode of files.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Owner {
     uid: u32,
@@ -19,7 +19,7 @@ pub(super) struct Owner {
 }
 
 impl Owner {
-    /// That of the file at `path`, or of its directory.
+    /// The owner of the file at `path`, or of its directory.
     pub fn of(path: &Path) -> io::Result<Self> {
         let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let directory = std::fs::metadata(directory.unwrap_or(Path::new(".")))?;
@@ -34,8 +34,8 @@ impl Owner {
         })
     }
 
-    /// Makes a file theirs, if it is there and this user's. Nothing else is touched, whatever the directory's owner put
-    /// under that name meanwhile.
+    /// Gives a file to this owner, if it exists and belongs to the present user. Nothing else is touched,
+    /// whatever the directory's owner put under that name meanwhile.
     pub fn own(self, path: &Path) -> io::Result<()> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = match rustix::fs::open(path, flags, Mode::empty()) {
@@ -48,7 +48,7 @@ impl Owner {
         if found.uid() != user.as_raw() || !found.is_file() || found.nlink() != 1 {
             return Ok(());
         }
-        // Any other user restores their own.
+        // Any user other than root restores their own files.
         if user.is_root() && (found.uid(), found.gid()) != (self.uid, self.gid) {
             fchown(&file, Some(self.uid), Some(self.gid))?;
         }

@@ -1,4 +1,4 @@
-//! What a client that does not read keeps in memory, and how that counts.
+//! The memory that a client which does not read keeps, and how it counts.
 
 use super::*;
 use crate::{Interest, Part, WatchRequest};
@@ -20,7 +20,7 @@ fn watch(database: &Arc<Hosted>, session: &Arc<Session>, column: &str) {
 pub(super) fn change(database: &Arc<Hosted>, session: &Arc<Session>, text: &str) {
     transact(database, session, "1", text);
     database.flush_blocking();
-    // A disk that is slow just now is written to by another thread.
+    // Another thread writes to a disk that was slow a moment ago.
     while !session.is_settled() {
         std::thread::yield_now();
     }
@@ -33,8 +33,8 @@ fn only_row(database: &Hosted) -> Row {
     head.database.store().rows(table).next().unwrap().clone()
 }
 
-/// D1: updates that a client does not read keep no row of the database in memory, neither before nor after
-/// the client has fallen behind; and what piles up comes as one.
+/// D1: updates that a client does not read keep no row of the database in memory, neither before nor after the
+/// client has fallen behind; and updates that pile up arrive as one.
 #[test]
 fn unread_updates_keep_no_row_d1() {
     let world = World::new("unread");
@@ -56,8 +56,7 @@ fn unread_updates_keep_no_row_d1() {
     assert!(told.len() < 10, "{told:?}");
 }
 
-/// D1: the values that several updates to one client keep until it reads them count, not only the text of
-/// each.
+/// D1: the values that several unread updates to one client keep count, not only their text.
 #[test]
 fn values_that_unread_updates_keep_count_d1() {
     let world = World::new("unread-values");
@@ -114,8 +113,8 @@ fn set_name(database: &Arc<Hosted>, session: &Arc<Session>, name: &str) {
     change(database, session, &update);
 }
 
-/// D1: a client that leaves a few dumps unread, or changes of conditions, is to be asked nothing more, whether or
-/// not it has cancelled their monitors; and it is not cut off for that.
+/// D1: a client that leaves a few dumps or changes of conditions unread is served no further request, whether
+/// or not it has cancelled their monitors; and it is not disconnected for that.
 #[test]
 fn unread_dumps_stop_further_requests_d1() {
     let world = World::new("unread-dumps");
@@ -145,7 +144,7 @@ fn unread_dumps_stop_further_requests_d1() {
     assert!(reader.outbox.closed().is_none());
 }
 
-/// D1: what is asked for counts already while it waits for the disk.
+/// D1: a request counts already while it waits for the disk.
 #[test]
 fn dumps_that_wait_to_be_written_stop_further_requests_d1() {
     let world = World::new("queued-dumps");
@@ -159,8 +158,8 @@ fn dumps_that_wait_to_be_written_stop_further_requests_d1() {
     assert_eq!(reader.waiting_bytes(), 0);
 }
 
-/// D1: of clients that leave a dump unread while the database changes, those are cut off whose dumps are the oldest,
-/// as soon as all dumps together keep too much; the others are not.
+/// D1: if all unread dumps together keep too much while the database changes, the clients with the oldest dumps
+/// are disconnected; the others are not.
 #[test]
 fn dumps_that_are_too_old_are_dropped_d1() {
     let world = World::new("old-dumps");
@@ -220,8 +219,8 @@ fn selected_rows_that_are_too_old_are_dropped_d1() {
     assert!(readers[9].outbox.closed().is_none());
 }
 
-/// D1: a dump that is old is kept while the rows that it needs are few, however often they change and whatever
-/// other clients read meanwhile.
+/// D1: an old dump is kept while it needs few rows, however often they change and whatever other clients read
+/// meanwhile.
 #[test]
 fn an_old_dump_that_keeps_little_is_not_dropped_d1() {
     let world = World::new("old-small-dump");
@@ -239,7 +238,7 @@ fn an_old_dump_that_keeps_little_is_not_dropped_d1() {
         assert_eq!(received(&quick).len(), 2);
         set_name(&things, &writer, &format!("{at}{text}"));
     }
-    // What is weighed on another thread is weighed here too.
+    // Another thread weighs these; here they are weighed once more.
     let (weighing, now) = {
         let mut head = things.head();
         head.pins.note_all();
@@ -250,7 +249,7 @@ fn an_old_dump_that_keeps_little_is_not_dropped_d1() {
     assert_eq!(received(&slow), ["reply 0", "reply \"c\""]);
 }
 
-/// Inserts small rows, and then one with so many tags.
+/// Inserts small rows, and then one with `tags` tags.
 fn fill_with_tags(things: &Arc<Hosted>, writer: &Arc<Session>, tags: usize) {
     let small = r#"{"op": "insert", "table": "Thing", "row": {}}"#;
     change(things, writer, &format!("[{}]", vec![small; 40].join(",")));
@@ -262,7 +261,7 @@ fn fill_with_tags(things: &Arc<Hosted>, writer: &Arc<Session>, tags: usize) {
     change(things, writer, &large);
 }
 
-/// Adds a tag to the row that has many, which makes a copy of them all.
+/// Adds a tag to the row with many tags, which copies them all.
 fn tag(number: usize) -> String {
     format!(
         r#"{{"op": "mutate", "table": "Thing", "where": [["name", "==", "large"]],
@@ -273,7 +272,7 @@ fn tag(number: usize) -> String {
 
 const SELECT: &str = r#"{"op": "select", "table": "Thing", "where": []}"#;
 
-/// The row that has many tags.
+/// The row with many tags.
 fn large_row(things: &Hosted) -> Row {
     let head = things.head();
     let table = head.database.schema().table_id("Thing").unwrap();
@@ -281,7 +280,7 @@ fn large_row(things: &Hosted) -> Row {
     rows.find(|row| row.iter().any(|value| value.len() > 1_000)).unwrap().clone()
 }
 
-/// D1: each row of an answer counts for what it takes, also one behind many that take little.
+/// D1: each row of an answer counts for its size, also a large one after many small ones.
 #[test]
 fn a_large_row_behind_small_ones_counts_d1() {
     const TAGS: usize = 50_000;
@@ -306,7 +305,8 @@ fn a_large_row_behind_small_ones_counts_d1() {
     );
 }
 
-/// D1: so do rows that a transaction has selected and then changed again, or that were undone: no snapshot has them.
+/// D1: rows that a transaction has selected and then changed again, or that were undone, count too: no snapshot
+/// has them.
 #[test]
 fn selected_rows_that_no_snapshot_has_count_d1() {
     const TAGS: usize = 50_000;
@@ -347,18 +347,18 @@ fn selected_rows_of_refused_changes_are_weighed_d1() {
     assert!(refused.outbox.closed().is_some());
 }
 
-/// What all but root may leave unread together.
+/// What all peers except root may leave unread together.
 const OPEN: usize = UNREAD_BYTES_TOGETHER_MAX - UNREAD_BYTES_TOGETHER_MAX / 10;
 
-/// What others leave unread, so that `left` bytes are left of the budget.
+/// Counts unread bytes of others, so that `left` bytes of the budget are left.
 fn leave_of_budget(session: &Session, left: usize) -> Part {
     let mut others = session.outbox.budget().part();
     others.set(OPEN - left);
     others
 }
 
-/// D1: the more all clients leave unread, the less one may before its requests wait; and it may again when they have
-/// read.
+/// D1: the more all clients leave unread, the less one client may leave unread before its requests wait. When
+/// the others have read, it may leave more again.
 #[test]
 fn answers_that_others_leave_unread_leave_less_for_one_d1() {
     let world = World::new("budget-replies");
@@ -380,7 +380,7 @@ fn answers_that_others_leave_unread_leave_less_for_one_d1() {
     assert!(!reader.is_full());
 }
 
-/// D1: the same of notifications, but for that the client is cut off.
+/// D1: the same for notifications, except that the client is disconnected.
 #[test]
 fn notifications_that_others_leave_unread_leave_less_for_one_d1() {
     let world = World::new("budget-notices");
@@ -401,7 +401,7 @@ fn notifications_that_others_leave_unread_leave_less_for_one_d1() {
     assert!(reader.outbox.closed().is_some(), "a quarter of 1 MiB is left to each");
 }
 
-/// D1: so do updates that are combined into the only item that waits.
+/// D1: updates that are combined into the only waiting item are bounded too.
 #[test]
 fn combined_updates_alone_are_bounded_d1() {
     let world = World::new("combined");
@@ -421,7 +421,7 @@ fn combined_updates_alone_are_bounded_d1() {
     assert!(reader.outbox.closed().is_some());
 }
 
-/// Leaves answers for new connections of `peer`, which read nothing, for as long as these may get more.
+/// Sends answers to new connections of `peer`, which read nothing, for as long as these may get more.
 fn leave_unread(world: &World, things: &Arc<Hosted>, peer: Peer) -> Vec<Arc<Session>> {
     let greedy = |_| {
         let session = world.client_of(peer, Role::Viewer);
@@ -433,8 +433,8 @@ fn leave_unread(world: &World, things: &Arc<Hosted>, peer: Peer) -> Vec<Arc<Sess
     (0..100).map(greedy).collect()
 }
 
-/// D1: what one user or address leaves unread takes nothing from others, root among them: they get long updates and long
-/// answers, also a few before they read.
+/// D1: what one user or address leaves unread takes nothing from others, including root: they get long updates
+/// and long answers, even a few before they read.
 #[test]
 fn what_one_peer_leaves_unread_cuts_no_other_d1() {
     let world = World::new("budget-peers");
@@ -460,7 +460,7 @@ fn what_one_peer_leaves_unread_cuts_no_other_d1() {
     }
 }
 
-/// D1: a user without a role has next to nothing, whatever is left.
+/// D1: a user without a role may leave next to nothing unread, whatever is left.
 #[test]
 fn without_a_role_little_is_kept_d1() {
     let world = World::new("budget-stranger");
@@ -471,8 +471,9 @@ fn without_a_role_little_is_kept_d1() {
     assert!(unread.iter().all(|session| session.waiting_bytes() < SHARE_BYTES_MIN + 70_000));
 }
 
-/// D1: if many have spent all there is, a client that has read everything gets one more item, and is cut off for the
-/// next only if it leaves the first; not even one if twice as much as may be is kept.
+/// D1: if others have used up the budget, a client that has read everything gets one more item, and is
+/// disconnected at the next one only if it leaves the first unread. If twice the budget is used, it gets not
+/// even one.
 #[test]
 fn who_has_read_everything_gets_one_item_d1() {
     let world = World::new("budget-first");
@@ -506,8 +507,8 @@ fn who_has_read_everything_gets_one_item_d1() {
     assert!(late.outbox.closed().is_some());
 }
 
-/// D1: what goes to many clients is in memory once and counts once: however many there are, none is cut off for a
-/// long update. What waits counts no more when it is taken, or its client is gone.
+/// D1: an update to many clients is in memory once and counts once: however many clients there are, none is
+/// disconnected for a long update. An item stops counting when it is taken, or when its client leaves.
 #[test]
 fn an_update_to_many_counts_once_d1() {
     let world = World::new("budget-shared");
@@ -530,8 +531,8 @@ fn an_update_to_many_counts_once_d1() {
     assert_eq!(budget.used(), before);
 }
 
-/// D1: an answer for which the budget has no room is not kept, and its client is cut off; what others wait for is not
-/// touched.
+/// D1: an answer that exceeds the budget is dropped, and its client is disconnected; other clients are not
+/// affected.
 #[test]
 fn an_answer_beyond_the_budget_is_not_kept_d1() {
     let world = World::new("budget-spent");
@@ -552,8 +553,8 @@ fn an_answer_beyond_the_budget_is_not_kept_d1() {
     drop(others);
 }
 
-/// A connection that has sent all answers and waits only for its requests to count no more is woken for that: it may
-/// have looked between an answer that was left and the end of the count.
+/// A connection that has sent all answers and waits only for its requests to stop counting is woken for that:
+/// it may have looked between an answer and the end of the count.
 #[test]
 fn a_client_whose_requests_count_no_more_is_looked_at_again() {
     struct Woken(AtomicUsize);

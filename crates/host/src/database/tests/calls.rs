@@ -35,7 +35,7 @@ fn is_pending(future: std::pin::Pin<&mut impl Future>) -> bool {
     matches!(future.poll(&mut context), Poll::Pending)
 }
 
-/// J2: a caller hears of its edit, and of rows that it reads, when they are written and not before.
+/// J2: a caller receives the result of its edit, and rows that it reads, when they are written and not before.
 #[test]
 fn a_caller_hears_what_is_written_j2() {
     let world = World::new("called");
@@ -48,7 +48,7 @@ fn a_caller_hears_what_is_written_j2() {
     let (edit, read) = world.runtime.block_on(async { (edit.await, read.await) });
     assert!(matches!(edit.unwrap().as_slice(), [OpResult::Uuid(_), OpResult::Empty]));
     assert_eq!(count(&read), 1);
-    // An edit whose caller has gone is made all the same.
+    // An edit whose caller dropped the future is made all the same.
     drop(things.transact_as(ADMIN, insert(&things, "another")));
     assert_eq!(count(&world.runtime.block_on(things.transact_as(ADMIN, all(&things)))), 2);
 }
@@ -68,7 +68,7 @@ fn a_caller_hears_that_writing_failed_j1() {
     assert_eq!(count(&read), 0);
 }
 
-/// D4: a read that takes long is made beside the others, and leaves behind what it has seen.
+/// D4: a long read runs beside other requests, and its answer leaves after what it has seen.
 #[test]
 fn a_long_read_of_a_caller_waits_for_what_it_has_seen_d4() {
     let world = World::new("long-call");
@@ -102,7 +102,7 @@ fn a_long_read_of_a_caller_waits_for_what_it_has_seen_d4() {
     }
 }
 
-/// A caller does not wait for a change, and has the rights of its role.
+/// A caller's transaction does not wait for a change, and has the rights of the caller's role.
 #[test]
 fn a_caller_does_not_wait_and_has_a_role() {
     let world = World::new("caller-role");

@@ -1,4 +1,4 @@
-//! What is held back during a conversion can be changed and cancelled like anything else.
+//! Requests that are deferred during a conversion can be changed and cancelled like others.
 
 use super::*;
 use crate::WatchRequest;
@@ -13,7 +13,7 @@ fn watch(things: &Arc<Hosted>, session: &Arc<Session>, request: &str, id: &str) 
     things.watch(session, request).unwrap();
 }
 
-/// A conversion that has begun and waits for its turn, and a client that hears of it.
+/// A conversion that has begun and waits for its turn, and a client that follows it.
 fn converting(world: &World) -> (Arc<Hosted>, Arc<Session>) {
     let things = world.open(SCHEMA);
     let admin = world.client(Role::Admin);
@@ -25,8 +25,8 @@ fn converting(world: &World) -> (Arc<Hosted>, Arc<Session>) {
     (things, client)
 }
 
-/// A client that connects after the answer to a conversion is not disconnected by it: the clients that do not follow such
-/// changes are picked before the answer leaves.
+/// A client that connects after the answer to a conversion is not disconnected by it: the clients that do not
+/// follow such changes are picked before the answer leaves.
 #[test]
 fn clients_to_disconnect_are_picked_before_the_answer() {
     let world = World::new("picked");
@@ -85,7 +85,7 @@ fn a_held_monitor_can_be_renamed_and_cancelled() {
     publish(&things);
     let words = received(&client);
     let replies: Vec<_> = words.iter().filter(|word| word.starts_with("reply")).collect();
-    // The last one is refused at once, the others leave in their turn.
+    // The last one is refused at once, the others are answered in order.
     assert_eq!(replies, ["reply 4", "reply 1", "reply 2", "reply 3"], "{words:?}");
     assert!(things.watchers().is_idle() && client.monitor(&ticket("b")).is_none());
 }
@@ -103,7 +103,7 @@ fn two_held_monitors_of_one_id_are_one() {
     assert!(things.watchers().is_idle(), "one was left behind");
 }
 
-/// Of several waits under one id the first waits, and the end of its client takes it away.
+/// Of several waits under one id only the first waits, and it is removed when its client leaves.
 #[test]
 fn waits_of_one_id_that_were_held_leave_nothing_behind_d4() {
     let world = World::new("held-waits");
@@ -120,8 +120,8 @@ fn waits_of_one_id_that_were_held_leave_nothing_behind_d4() {
     assert_eq!(things.head().waits.all().len(), 0);
 }
 
-/// D1: whatever is held during a conversion counts for what it takes, ids included, until it has run; and a monitor that
-/// is held counts among the monitors.
+/// D1: whatever is deferred during a conversion counts for its size, ids included, until it has run; and a
+/// deferred monitor counts among the monitors.
 #[test]
 fn what_is_held_counts_d1() {
     const LONG: usize = 60_000;
@@ -166,7 +166,7 @@ fn what_is_held_counts_d1() {
     assert_eq!(client.outbox.budget().used(), used);
 }
 
-/// Runs what the second conversion leaves, until the client waits for nothing.
+/// Publishes what the second conversion leaves, until the client is settled.
 fn publish_again(things: &Arc<Hosted>, client: &Session) {
     while !client.is_settled() {
         things.flush_blocking();

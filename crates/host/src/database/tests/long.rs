@@ -1,4 +1,4 @@
-//! Reads that take long run beside the others and are answered in their place; waits are few.
+//! Long reads run beside other requests and are answered in order; waits are bounded.
 
 use super::*;
 use crate::WatchRequest;
@@ -13,7 +13,7 @@ fn list(operation: &str, times: usize) -> String {
     format!("[{}]", vec![operation; times].join(","))
 }
 
-/// A transaction of selects that is too long to be run where others wait.
+/// A transaction of selects that is too long to run with the head locked.
 fn long_select() -> String {
     let times = READ_AT_ONCE_STEPS_MAX as usize / ROWS + 1;
     list(r#"{"op": "select", "table": "Thing", "where": [], "columns": ["_uuid"]}"#, times)
@@ -29,7 +29,7 @@ fn filled(world: &World) -> Arc<Hosted> {
     things
 }
 
-/// The next item to a client, when it is there.
+/// Waits for the next item to a client.
 fn next(session: &Session) -> Outgoing {
     loop {
         match session.outbox.take() {
@@ -47,7 +47,7 @@ fn rows_of_next(session: &Session) -> usize {
     selected.rows().len()
 }
 
-/// D4: the answer shows the rows as they were, and leaves before the change that came after it.
+/// D4: the answer shows the rows as they were, and leaves before the change that was made after it.
 #[test]
 fn a_long_read_is_answered_in_its_place() {
     let world = World::new("long");
@@ -77,7 +77,7 @@ fn a_long_read_is_answered_in_its_place() {
     assert_eq!(reader.waiting_bytes(), 0);
 }
 
-/// J4: what a long read has seen and was then refused is not in its answer.
+/// J4: changes that a long read has seen and that are then undone are not in its answer.
 #[test]
 fn a_long_read_of_what_is_undone_is_done_again_j4() {
     let world = World::new("long-undone");
@@ -94,7 +94,7 @@ fn a_long_read_of_what_is_undone_is_done_again_j4() {
     assert_eq!(rows_of_next(&reader), ROWS);
 }
 
-/// D4: a transaction that reads too much is refused, whoever runs it.
+/// D4: a transaction that reads too much is refused, also on a separate thread.
 #[test]
 fn a_read_of_too_many_steps_is_refused_d4() {
     let world = World::new("steps");
@@ -109,7 +109,7 @@ fn a_read_of_too_many_steps_is_refused_d4() {
     assert_eq!(error.tag, tag::RESOURCES);
 }
 
-/// What a client is told about the transactions it leaves waiting.
+/// The errors that a client receives for transactions it leaves waiting.
 fn refused(session: &Session) -> Vec<String> {
     let mut details = Vec::new();
     while let Some(Outgoing::Reply(_, Reply::Results(results))) = session.outbox.take() {
@@ -121,7 +121,7 @@ fn refused(session: &Session) -> Vec<String> {
     details
 }
 
-/// D4: waits that look at many rows are few, and so are those of one connection.
+/// D4: waits that look at many rows are bounded, and so are those of one connection.
 #[test]
 fn transactions_that_wait_are_bounded_d4() {
     let world = World::new("waits");
@@ -190,8 +190,8 @@ fn waits_of_one_client_leave_room_for_others_d4() {
     }
 }
 
-/// D4: a client that may not change rows is refused before it has kept others waiting for long: when it looks at many
-/// rows, and when it is about to change the first one.
+/// D4: a client that may not change rows is refused before it has delayed others for long: when it looks at
+/// many rows, and when it is about to change the first one.
 #[test]
 fn a_change_by_one_who_may_not_is_not_run_for_long_d4() {
     let world = World::new("long-change");
@@ -221,7 +221,7 @@ const TREE: &str = r#"{"name": "Things", "version": "1.0.0", "tables": {
 
 const LEAVES: usize = 20_000;
 
-/// A root that so many rows hang from.
+/// A root row with many rows below it.
 fn tree(world: &World) -> Arc<Hosted> {
     let things = world.open(TREE);
     let writer = world.client(Role::Admin);
@@ -238,8 +238,8 @@ fn tree(world: &World) -> Arc<Hosted> {
     things
 }
 
-/// D4, L3: a change by a client that may make none is refused before what goes with it is done: at the operation that
-/// would be the first to change a row. Nor does it wait.
+/// D4, L3: a change by a client that may make none is refused before its side effects are done: at the
+/// operation that would be the first to change a row. Nor does it wait.
 #[test]
 fn a_change_by_one_who_may_not_is_refused_at_its_first_row_d4() {
     let world = World::new("first-row");
@@ -266,7 +266,7 @@ fn a_change_by_one_who_may_not_is_refused_at_its_first_row_d4() {
     }
 }
 
-/// D4: references that a waiting transaction takes away and puts back each time that it is tried count.
+/// D4: references that a waiting transaction removes and restores each time it is tried count.
 #[test]
 fn references_that_a_waiting_transaction_moves_count_d4() {
     let world = World::new("waiting-references");
@@ -280,7 +280,7 @@ fn references_that_a_waiting_transaction_moves_count_d4() {
     assert_eq!(refused(&operator).len(), 20 - waiting);
 }
 
-/// L3: a transaction that takes more than it seemed is run where others need not wait for it.
+/// L3: a transaction that takes more steps than estimated runs where it delays no others.
 #[test]
 fn a_transaction_that_takes_more_than_it_seemed_is_run_aside_l3() {
     let world = World::new("long-commit");
@@ -296,8 +296,71 @@ fn a_transaction_that_takes_more_than_it_seemed_is_run_aside_l3() {
     things.flush_blocking();
     assert!(next_error(&operator).is_none());
     let steps = things.head().steps - before;
-    // It is begun where it seemed short, and then done anew.
+    // It begins as a short one, is undone, and runs again.
     assert!(steps > 2 * READ_AT_ONCE_STEPS_MAX * 9 / 10, "{steps}");
     let leaf = things.schema().table_id("Leaf").unwrap();
     assert_eq!(things.head().database.store().row_count(leaf), 0);
+}
+
+/// D1, D4: a transaction that is refused is answered in a few bytes, however many operations it has. All of
+/// them are scanned before the head is locked: here another thread holds the head.
+#[test]
+fn a_refused_transaction_of_many_operations_is_small_d1_d4() {
+    const COUNT: usize = 200_000;
+    let world = World::new("refused");
+    let things = world.open(SCHEMA);
+    let viewer = world.client(Role::Viewer);
+    let mut many = operations(r#"[{"op": "insert", "table": "Thing", "row": {}}]"#);
+    many.resize(COUNT, Json::Integer(1));
+    let transaction = paceline_tables::Transaction::from(many.clone());
+    let head = things.head();
+    std::thread::scope(|scope| {
+        scope.spawn(|| things.glance(super::super::asker::Who::of(&viewer), &transaction));
+    });
+    let bytes = transaction.memory();
+    assert_eq!(bytes, many.iter().map(Json::memory).sum::<usize>());
+    drop(head);
+    for (id, operations) in [("1", many.clone()), ("2", many[1..].to_vec())] {
+        things.transact(&viewer, [(ticket(id), operations)]);
+        let item = next(&viewer);
+        let own = item.own();
+        let Outgoing::Reply(_, Reply::Results(results)) = item else { panic!("{item:?}") };
+        assert_eq!(results.len(), 2, "{:?}", results.len());
+        let nulls: usize = results.iter().map(OpResult::operations).sum::<usize>() - 1;
+        assert_eq!(nulls, if id == "1" { COUNT } else { COUNT - 2 });
+        assert!(own < 10_000, "{own} bytes");
+    }
+}
+
+/// D1, D4: transactions that are undone because the disk fails are answered in a few bytes, too.
+#[test]
+fn an_undone_transaction_of_many_operations_is_small_d1() {
+    let world = World::new("undone");
+    let things = world.open(SCHEMA);
+    let writer = world.client(Role::Admin);
+    world.inject("full-after=0");
+    transact(
+        &things,
+        &writer,
+        "1",
+        &list(r#"{"op": "insert", "table": "Thing", "row": {}}"#, 1_000),
+    );
+    things.flush_blocking();
+    let Outgoing::Reply(_, Reply::Results(results)) = next(&writer) else { panic!("no results") };
+    assert!(matches!(results[..], [OpResult::Nulls(1_000), OpResult::Error(_)]), "{results:?}");
+}
+
+/// D4: the text of a schema is made once for all clients, and again when the schema changes.
+#[test]
+fn the_text_of_a_schema_is_made_once_d4() {
+    let world = World::new("schema-text");
+    let things = world.open(SCHEMA);
+    let text = things.schema_text();
+    assert_eq!(parse(std::str::from_utf8(&text).unwrap()), things.schema().to_json());
+    assert!(Arc::ptr_eq(&text, &things.schema_text()));
+    let other = parse(&SCHEMA.replace("1.0.0", "1.0.1"));
+    let other = paceline_tables::schema::Schema::parse(&other).unwrap();
+    *super::super::lock(&things.schema) = Arc::new(other);
+    assert!(!Arc::ptr_eq(&text, &things.schema_text()));
+    assert!(String::from_utf8_lossy(&things.schema_text()).contains("1.0.1"));
 }

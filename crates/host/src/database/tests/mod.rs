@@ -1,4 +1,4 @@
-//! Databases in service on a disk that fails when told to, with clients that are only an outbox.
+//! Databases in service on a disk that fails on demand, with clients that are only an outbox.
 
 mod backlog;
 mod calls;
@@ -30,7 +30,7 @@ const SCHEMA: &str = r#"{"name": "Things", "version": "1.0.0", "tables": {"Thing
                 "tags": {"type": {"key": "integer", "min": 0, "max": "unlimited"}}}}}}"#;
 
 struct World {
-    /// Runs only while a test says so, so that tests decide what happens in which order.
+    /// Runs only when a test drives it, so that tests decide the order of events.
     runtime: tokio::runtime::Runtime,
     host: Arc<Host>,
     disk: Arc<FaultyDisk>,
@@ -57,7 +57,7 @@ impl World {
         Self { runtime, host, disk, own, directory }
     }
 
-    /// Serves a database of the schema `text` too.
+    /// Serves a database of the schema `text` as well.
     fn open(&self, text: &str) -> Arc<Hosted> {
         let path = self.directory.join("things.db");
         let schema = paceline_tables::schema::Schema::parse(&parse(text)).unwrap();
@@ -104,7 +104,7 @@ fn transact(database: &Arc<Hosted>, session: &Arc<Session>, id: &str, text: &str
     database.transact(session, [(ticket(id), operations(text))]);
 }
 
-/// What is on its way to a client, each item as one word: `reply 1`, `update`, and so on.
+/// The items on their way to a client, each as one word: `reply 1`, `update`, and so on.
 fn received(session: &Session) -> Vec<String> {
     let word = |item: Outgoing| match item {
         Outgoing::Reply(ticket, _) => format!("reply {}", String::from_utf8_lossy(&ticket)),
@@ -114,7 +114,8 @@ fn received(session: &Session) -> Vec<String> {
     std::iter::from_fn(|| session.outbox.take()).map(word).collect()
 }
 
-/// The next item for a client. Another thread may be the committer, and leave it later than the caller's flush returns.
+/// The next item for a client. Another thread may be the committer, and leave the item after the caller's flush
+/// returns.
 fn next_item(session: &Session) -> Outgoing {
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
     loop {
@@ -137,7 +138,7 @@ fn next_error(session: &Session) -> Option<Error> {
     })
 }
 
-/// Takes the committer's role, so that what comes stays in the queue until [`publish`].
+/// Takes the committer's role, so that entries stay in the queue until [`publish`].
 fn hold_back(database: &Hosted) {
     let mut head = database.head();
     assert!(!std::mem::replace(&mut head.committing, true), "somebody has the role");

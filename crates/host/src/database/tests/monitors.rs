@@ -1,4 +1,4 @@
-//! Monitors: how many there may be, what a commit looks at, and what clients get that come back.
+//! Monitors: how many there may be, what a commit looks at, and what a returning client receives.
 
 use super::*;
 use crate::WatchRequest;
@@ -18,7 +18,7 @@ fn request(id: usize, version: Version, since: Option<Uuid>) -> WatchRequest {
     WatchRequest { ticket, id, requests: parse(REQUESTS), version, since }
 }
 
-/// Adds monitors to `session` until one is refused; how many there are, and why.
+/// Adds monitors to `session` until one is refused. Returns how many there are, and the reason.
 fn fill(database: &Arc<Hosted>, session: &Arc<Session>) -> (usize, String) {
     let refused = |at| database.watch(session, request(at, Version::V1, None)).err();
     let (count, error) = (0..).find_map(|at| Some((at, refused(at)?))).unwrap();
@@ -32,8 +32,8 @@ fn long_conditions() -> String {
     format!("[{}]", clauses.join(","))
 }
 
-/// D4: the conditions that every row is tested on are bounded over all connections of a client, and over all clients,
-/// also when they are changed; those that end make room.
+/// D4: the conditions that are tested on every row are bounded over all connections of a client, and over all
+/// clients, also when they are changed. Conditions that end make room.
 #[test]
 fn conditions_are_bounded_d4() {
     let world = World::new("conditions");
@@ -63,7 +63,7 @@ fn conditions_are_bounded_d4() {
     assert!(second.len() > 10 && details.starts_with("this database"), "{details}");
     assert!(watch(&of(Peer::Owner)).is_ok(), "a part is kept");
 
-    // A monitor that anybody may have is no way around that.
+    // A monitor within the usual steps is no way around the bound.
     let sly = of(Peer::User(1));
     things.watch(&sly, request(3, Version::V2, None)).unwrap();
     things.flush_blocking();
@@ -108,7 +108,7 @@ fn monitors_are_bounded_d4() {
         assert!(details.starts_with(expected), "{details}");
     }
     assert_eq!(total, MONITORS_DATABASE_MAX - MONITORS_KEPT);
-    // A part is kept for root and the user who runs the daemon.
+    // A part is reserved for root and the user who runs the daemon.
     let owner = of(Peer::Owner);
     assert_eq!(fill(&things, &owner).0, MONITORS_MAX);
     things.flush_blocking();
@@ -120,8 +120,8 @@ fn monitors_are_bounded_d4() {
     assert_eq!(fill(&things, &again).0, MONITORS_MAX);
 }
 
-/// D1: what monitors and waiting transactions take in memory, their ids included, is bounded for all connections of a
-/// client together, and others have theirs. All is given back.
+/// D1: the memory of monitors and waiting transactions, their ids included, is bounded for all connections of a
+/// client together, and others have theirs. All of it is released.
 #[test]
 fn memory_of_monitors_and_waits_is_bounded_for_a_client_d1() {
     let world = World::new("holdings");
@@ -163,7 +163,7 @@ fn insert(database: &Arc<Hosted>, session: &Arc<Session>, rows: usize) {
     assert!(next_error(session).is_none());
 }
 
-/// The last transaction, as a client hears of it that begins to watch.
+/// The last transaction, as a client that begins to watch receives it.
 fn last_transaction(world: &World, things: &Arc<Hosted>) -> Uuid {
     let client = world.client(Role::Viewer);
     things.watch(&client, request(0, Version::V3, Some(Uuid::ZERO))).unwrap();
@@ -174,8 +174,7 @@ fn last_transaction(world: &World, things: &Arc<Hosted>) -> Uuid {
     }
 }
 
-/// What a client that comes back missed is put together beside the committer, and the updates that follow
-/// stay behind it.
+/// What a returning client missed is computed beside the committer, and the updates that follow stay behind it.
 #[test]
 fn what_a_client_missed_is_computed_beside_the_committer() {
     let world = World::new("missed");
@@ -185,7 +184,7 @@ fn what_a_client_missed_is_computed_beside_the_committer() {
     for _ in 0..4 {
         insert(&things, &writer, 100);
     }
-    // No thread reads before this test says so.
+    // No thread works on it until this test does.
     things.tellers.lane.pause();
     let back = world.client(Role::Viewer);
     things.watch(&back, request(1, Version::V3, Some(transaction))).unwrap();
@@ -205,8 +204,8 @@ fn what_a_client_missed_is_computed_beside_the_committer() {
     assert!(back.is_settled());
 }
 
-/// D1: updates that lie behind an answer which is not made yet cannot be read, so the client is not cut off for them;
-/// what comes after that counts as ever.
+/// D1: updates behind an answer that is not made yet cannot be read, so the client is not disconnected for
+/// them. Later updates count as usual.
 #[test]
 fn updates_behind_an_answer_that_is_not_made_are_excused_d1() {
     let world = World::new("missed-excused");
@@ -223,7 +222,7 @@ fn updates_behind_an_answer_that_is_not_made_are_excused_d1() {
     let insert_large = || {
         transact(&things, &writer, "t", &large);
         things.flush_blocking();
-        // A compaction that begins by itself may have the committer's role.
+        // An automatic compaction may have the committer's role.
         while writer.outbox.take().is_none() {
             std::thread::yield_now();
         }
@@ -237,7 +236,7 @@ fn updates_behind_an_answer_that_is_not_made_are_excused_d1() {
     assert!(matches!(back.outbox.take(), Some(Outgoing::Reply(..))));
     assert!(received(&back).iter().all(|item| item == "update"));
     assert!(back.outbox.closed().is_none());
-    // From now on it can read, and does not.
+    // From now on the client can read, and does not.
     (0..all).for_each(|_| insert_large());
     assert!(back.outbox.closed().is_some());
 }
@@ -261,7 +260,7 @@ const TABLES: &str = r#"{"name": "Things", "version": "1.0.0", "tables": {
     "Thing": {"isRoot": true, "columns": {"name": {"type": "string"}}},
     "Other": {"isRoot": true, "columns": {"name": {"type": "string"}}}}}"#;
 
-/// A commit looks at monitors that watch a table it changed, and at monitors that want the same once.
+/// A commit looks only at monitors of a table it changed, and once at monitors that are equal.
 #[test]
 fn a_commit_looks_at_monitors_of_changed_tables_only() {
     let world = World::new("changed-tables");

@@ -1,5 +1,5 @@
-//! What leaves for one client is in the order of what it has seen: never an answer behind a change that
-//! the answer does not show.
+//! Items leave for one client in the order of what it has seen: an answer never follows a change that the
+//! answer does not show.
 
 use super::*;
 use crate::WatchRequest;

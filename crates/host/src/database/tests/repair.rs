@@ -1,4 +1,4 @@
-//! A journal that failed is replaced however much comes meanwhile, and what was refused stays refused.
+//! A journal that failed is replaced however many requests arrive meanwhile, and refused changes stay refused.
 
 use super::super::maintain::OwnRow;
 use super::*;
@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, channel};
 
 const INSERT: &str = r#"[{"op": "insert", "table": "Thing", "row": {"name": "one"}}]"#;
 
-/// Asks for a row of the server's own to be written, as every permit does.
+/// Queues a row of the server's own to be written, as every permit does.
 fn keep(own: &Arc<Hosted>, machine: &str) -> Receiver<Result<(), Error>> {
     let (sender, receiver) = channel();
     let text = |text: &str| Datum::One(Atom::string(text));
@@ -31,7 +31,7 @@ fn break_journal(world: &World) {
     assert!(world.own.head().broken.is_some());
 }
 
-/// J4: rows of the server's own that come during the repair are refused and do not stop it.
+/// J4: rows of the server's own that arrive during the repair are refused and do not stop it.
 #[test]
 fn a_repair_is_not_dropped_by_what_comes_meanwhile_j4() {
     let world = World::new("traffic");
@@ -43,7 +43,7 @@ fn a_repair_is_not_dropped_by_what_comes_meanwhile_j4() {
     for refused in refused {
         assert_eq!(refused.recv().unwrap().unwrap_err().tag, tag::IO, "not acknowledged");
     }
-    // The runtime does not run, so nobody begins a second repair.
+    // The runtime does not run, so no second repair begins.
     until_rewritten(&world.own);
     assert!(world.own.head().broken.is_none(), "the first repair was dropped");
     let kept = keep(&world.own, "whole");
@@ -63,7 +63,7 @@ fn a_durable_read_of_a_broken_file_is_refused_j4() {
     assert!(world.own.head().queue.is_empty());
 }
 
-/// J4, J8: a conversion that fails after the new file got its name leaves the old content in the end.
+/// J4, J8: a conversion that fails after the new file got its name restores the old content in the end.
 #[test]
 fn a_conversion_whose_directory_is_not_synced_is_taken_back_j4() {
     let world = World::new("conversion");
@@ -84,7 +84,7 @@ fn a_conversion_whose_directory_is_not_synced_is_taken_back_j4() {
     };
     assert_eq!(error.tag, tag::IO);
     assert!(things.head().broken.is_some(), "the file on disk is not the one in memory");
-    // No client asks for anything: the repair comes by itself.
+    // No client sends a request: the repair begins by itself.
     while things.head().broken.is_some() {
         world.runtime.block_on(tokio::task::yield_now());
     }
@@ -96,7 +96,7 @@ fn a_conversion_whose_directory_is_not_synced_is_taken_back_j4() {
     assert_eq!(loaded.database.store().row_count(thing), 1);
 }
 
-/// J5: a conversion for which the disk has no room is refused as such, and the old content goes on.
+/// J5: a conversion for which the disk has no room is refused as such, and the old content stays in service.
 #[test]
 fn a_conversion_on_a_full_disk_is_refused_j5() {
     let world = World::new("conversion-full");
@@ -121,7 +121,7 @@ fn a_conversion_on_a_full_disk_is_refused_j5() {
     assert_eq!(&*things.schema().version, "1.0.0");
 }
 
-/// J5: what is given back while the journal is broken does not come back after an orderly end.
+/// J5: what is released while the journal is broken is not restored after an orderly shutdown.
 #[test]
 fn what_is_given_back_to_a_broken_journal_is_gone_after_an_orderly_end_j5() {
     let world = World::new("orderly");
@@ -134,7 +134,7 @@ fn what_is_given_back_to_a_broken_journal_is_gone_after_an_orderly_end_j5() {
     let keeper = world.host.keeper().unwrap();
     world.runtime.block_on(keeper.written()).unwrap();
     assert_eq!(permits_on_disk(&world), 1);
-    // The next write fails half way and cannot be taken back.
+    // The next write fails half way and cannot be undone.
     world.inject("full-after=20,truncate-error=1");
     permit.settle();
     assert!(world.runtime.block_on(keeper.written()).is_err());

@@ -1,5 +1,5 @@
-//! What is secret is not read by those who may not: whichever way a table is named, its rows are behind the
-//! same check.
+//! Secret tables are read only by roles that may read them: whichever way a table is named, its rows are behind
+//! the same check.
 
 use super::*;
 use crate::WatchRequest;
@@ -18,7 +18,7 @@ const WAYS: [&str; 5] = [
 fn may_read(world: &World, session: &Arc<Session>, table: &str) -> bool {
     let refused = |error: &Error| error.tag == tag::PERMISSION;
     let mut answers = Vec::new();
-    // Also behind an operation that is allowed.
+    // Also after an operation that is allowed.
     let harmless = r#"{"op": "select", "table": "Pool", "where": []}"#;
     for way in WAYS.map(|way| way.replace("TABLE", table)).iter().take(3) {
         for operations in [format!("[{way}]"), format!("[{harmless},{way}]")] {
@@ -39,7 +39,7 @@ fn may_read(world: &World, session: &Arc<Session>, table: &str) -> bool {
     answers[0]
 }
 
-/// The table of who reads what clients hold and how they prove who they are.
+/// The table of the roles that may read what clients hold and how clients authenticate.
 #[test]
 fn secrets_are_read_by_those_who_may() {
     let world = World::new("secrets");
@@ -49,6 +49,7 @@ fn secrets_are_read_by_those_who_may() {
         ("Permit", Role::Operator),
         ("Session", Role::Operator),
         ("Leased_Lock", Role::Operator),
+        ("Waiter", Role::Operator),
         ("Token", Role::Admin),
     ] {
         for role in [Role::Viewer, Role::Client, Role::Operator, Role::Admin] {
@@ -56,7 +57,7 @@ fn secrets_are_read_by_those_who_may() {
             assert_eq!(may_read(&world, &session, table), role >= least, "{table} {role:?}");
         }
     }
-    // A wait that would park, and a change of a table that nobody may change, tell nothing either.
+    // A wait that would park, and a change of a table that no client may change, reveal nothing either.
     let viewer = world.client(Role::Viewer);
     for way in WAYS.iter().skip(3) {
         transact(&world.own, &viewer, "1", &format!("[{}]", way.replace("TABLE", "Permit")));

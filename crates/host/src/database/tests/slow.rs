@@ -1,4 +1,4 @@
-//! A disk that lets plain writes wait.
+//! A disk on which plain writes hang.
 
 use super::*;
 use paceline_journal::LockError;
@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
-/// How long a test waits for what never comes, if the daemon is wrong.
+/// How long a test waits for an event that never happens if the daemon is wrong.
 const NEVER: Duration = Duration::from_secs(20);
 
 /// A disk whose writes wait while it hangs.
@@ -21,7 +21,7 @@ struct HangingDisk(Arc<Gate>);
 struct Gate {
     hangs: Mutex<bool>,
     changed: Condvar,
-    /// Told of each write that waits.
+    /// Receives a message for each write that waits.
     waits: Sender<()>,
 }
 
@@ -40,7 +40,7 @@ impl Gate {
     }
 }
 
-/// Lets the disk go on when a test is over, also if it failed: the runtime waits for its workers.
+/// Resumes the disk when a test ends, also if it failed: the runtime waits for its workers.
 struct GoesOn(Arc<Gate>);
 
 impl Drop for GoesOn {
@@ -105,7 +105,7 @@ impl DiskFile for HangingFile {
     }
 }
 
-/// A task that does `work` whenever a byte comes, and sends the byte back.
+/// A task that does `work` whenever it receives a byte, and sends the byte back.
 fn served(runtime: &tokio::runtime::Runtime, work: impl Fn() + Send + 'static) -> UnixStream {
     let (ours, theirs) = UnixStream::pair().unwrap();
     ours.set_read_timeout(Some(NEVER)).unwrap();
@@ -132,8 +132,8 @@ fn call(mut stream: &UnixStream) {
     stream.read_exact(&mut [0]).expect("no answer");
 }
 
-/// D4: while plain writes to two databases wait for their disk, clients of others are served; and when it goes on, so do
-/// the two.
+/// D4: while plain writes to two databases hang, clients of other databases are served; and when the disk
+/// resumes, so do the two.
 #[test]
 fn a_disk_that_hangs_stops_no_other_client_d4() {
     let directory = std::env::temp_dir().join(format!("paceline-slow-{}", std::process::id()));
@@ -182,4 +182,37 @@ fn a_disk_that_hangs_stops_no_other_client_d4() {
     }
     host.shut_down();
     let _ = std::fs::remove_dir_all(&directory);
+}
+
+/// L2, J5: while the next range of fencing numbers is being written, a client that needs a number waits for it.
+/// It is not refused as on a full disk.
+#[test]
+fn a_lock_waits_for_numbers_that_are_being_reserved_l2() {
+    use crate::{LockAnswer, LockOperation};
+    for wanted in [LockOperation::Lock, LockOperation::Steal] {
+        let world = World::new("numbers");
+        let client = world.client(Role::Operator);
+        let disk = world.own.writer();
+        std::thread::scope(|scope| {
+            let (locking, client) = (world.host.locking(), &client);
+            let asker = scope.spawn(move || {
+                // More than any range that this test reserves.
+                for number in 0..20_000 {
+                    let name = format!("l{number}");
+                    let answer = locking.operate(client, wanted, &name);
+                    if answer != Ok(LockAnswer::Locked) {
+                        return answer;
+                    }
+                    locking.operate(client, LockOperation::Unlock, &name).unwrap();
+                }
+                Ok(LockAnswer::Locked)
+            });
+            while world.host.locking().awaiting() == 0 && !asker.is_finished() {
+                std::thread::yield_now();
+            }
+            assert!(!asker.is_finished(), "{:?}", asker.join());
+            drop(disk);
+            assert_eq!(asker.join().unwrap(), Ok(LockAnswer::Locked));
+        });
+    }
 }

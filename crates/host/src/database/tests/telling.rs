@@ -1,4 +1,4 @@
-//! Updates that take long to make: the committer leaves them to others, and nothing overtakes them.
+//! Long updates: the committer leaves them to other threads, and nothing overtakes them.
 
 use super::*;
 use crate::WatchRequest;
@@ -35,7 +35,7 @@ fn insert(database: &Arc<Hosted>, session: &Arc<Session>, rows: usize) {
     assert!(next_error(session).is_none());
 }
 
-/// The rows in each update that a client has.
+/// The number of rows in each update that a client received.
 fn told(session: &Session) -> Vec<usize> {
     let rows = |item: Outgoing| match item {
         Outgoing::Update(update) => match update.into_text() {
@@ -50,8 +50,8 @@ fn told(session: &Session) -> Vec<usize> {
     std::iter::from_fn(|| session.outbox.take()).map(rows).collect()
 }
 
-/// D1: a client that is slow to read gets its updates combined, also while the monitors of another client take all the
-/// steps of who publishes, whether or not those that tell keep up.
+/// D1: a client that reads slowly gets its updates combined, even while the monitors of another client use up
+/// the steps of the committer, and whether or not the threads that make updates keep up.
 #[test]
 fn updates_that_are_made_late_are_combined_for_who_is_behind_d1() {
     for keeps_up in [true, false] {
@@ -106,8 +106,8 @@ fn updates_that_are_made_late_are_combined_for_who_is_behind_d1() {
     }
 }
 
-/// D4: what takes long to test is not tested by who publishes; others hear at once, and the client itself gets what
-/// follows behind it.
+/// D4: the committer does not test long conditions. Other clients get their updates at once, and the client
+/// itself gets later items after the long update.
 #[test]
 fn long_conditions_are_tested_beside_the_committer_d4() {
     let world = World::new("telling");
@@ -134,8 +134,8 @@ fn long_conditions_are_tested_beside_the_committer_d4() {
     assert_eq!(slow.waiting_bytes(), 0);
 }
 
-/// The answer to a transaction leaves after the update that tells its own client of it, also if that takes long; and
-/// each change that lies between answers is told between them.
+/// The answer to a transaction leaves after the update that shows its change to the same client, even if that
+/// takes long; and each change between two answers is sent between them.
 #[test]
 fn an_answer_stays_behind_a_long_update_of_its_own_change() {
     let world = World::new("telling-own");
@@ -152,7 +152,7 @@ fn an_answer_stays_behind_a_long_update_of_its_own_change() {
     assert_eq!(received(&writer), ["update", "reply a", "update", "reply b"]);
 }
 
-/// D4: however many monitors there are, who publishes takes a bounded number of steps for all of them together.
+/// D4: however many monitors there are, the committer takes a bounded number of steps for all of them together.
 #[test]
 fn many_monitors_take_a_bounded_number_of_steps_d4() {
     let world = World::new("telling-many");
@@ -177,7 +177,7 @@ fn many_monitors_take_a_bounded_number_of_steps_d4() {
     assert_eq!(later, vec![ROWS; 400 - at_once]);
 }
 
-/// D4: monitors of a client that is cut off take none of the steps that there are for all.
+/// D4: monitors of a disconnected client take none of the shared steps.
 #[test]
 fn nothing_is_tested_for_clients_that_are_cut_off_d4() {
     let world = World::new("telling-cut");
@@ -195,14 +195,14 @@ fn nothing_is_tested_for_clients_that_are_cut_off_d4() {
     assert!(things.tellers.lane.next().is_none(), "something is to be made");
 }
 
-/// D1: changes that wait to be told are bounded; the client is cut off that is furthest behind, and no other.
+/// D1: changes that wait to be sent are bounded; only the client that is furthest behind is disconnected.
 #[test]
 fn changes_that_wait_to_be_told_are_bounded_d1() {
     let world = World::new("telling-kept");
     let things = world.open(SCHEMA);
     let writer = world.client(Role::Admin);
     let [slow, other] = [1, 2].map(|uid| world.client_of(Peer::User(uid), Role::Viewer));
-    // Whoever makes these does the first piece of each before it looks what they keep.
+    // The thread that makes these does the first piece of each before it checks what they keep.
     things.tellers.lane.pause();
     things.tellers.kept_max.store(1 << 20, Ordering::Relaxed);
     watch(&things, &slow, "1", &long_conditions(0));
@@ -225,7 +225,7 @@ fn changes_that_wait_to_be_told_are_bounded_d1() {
     assert_eq!(things.tellers.kept(), 0);
 }
 
-/// L3: a client that leaves does not wait while those who watch are told; its monitors are taken away after that.
+/// L3: a client can leave while updates are sent to the watchers; its monitors are removed afterwards.
 #[test]
 fn a_client_leaves_while_watchers_are_told_l3() {
     let world = World::new("telling-leaves");

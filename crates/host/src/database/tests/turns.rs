@@ -5,7 +5,7 @@ use crate::made::MadeClock;
 use paceline_types::{Span, Time};
 use std::sync::atomic::AtomicBool;
 
-/// D4: a turn at the head ends when its time is over, however few steps its transactions took.
+/// D4: a turn at the head ends after its time, however few steps its transactions took.
 #[test]
 fn a_turn_ends_by_time_d4() {
     let made = MadeClock::begin(Time(1), 1);
@@ -20,7 +20,7 @@ fn a_turn_ends_by_time_d4() {
     });
     let mut waiter = None;
     let (mut count, mut in_between) = (0, false);
-    // Each transaction is asked for while the head is locked.
+    // The iterator is advanced while the head is locked.
     let transactions = std::iter::from_fn(|| {
         if let Some(waiting) = waiting.take_if(|_| count > 0) {
             waiter = Some(std::thread::spawn(waiting));
@@ -36,8 +36,8 @@ fn a_turn_ends_by_time_d4() {
     assert!(in_between, "{count} transactions of 6 ms each, and nobody was let in between");
 }
 
-/// L3: a task that waits for the head keeps no other task of the runtime waiting, whatever the transaction is that has the
-/// head: here there is but one thread for tasks.
+/// L3: a task that waits for the head keeps no other task of the runtime waiting, whichever transaction holds
+/// the head: here there is only one thread for tasks.
 #[test]
 fn who_waits_for_the_head_lets_other_tasks_run_l3() {
     let world = World::new("turns-aside");

@@ -5,7 +5,8 @@ use super::*;
 use paceline_tables::value::Atom;
 use paceline_types::limits::SESSION_BYTES_MAX;
 
-/// D1: the id of a request counts for as long as the request waits: for a row to change, for a conversion or for the disk.
+/// D1: the id of a request counts as long as the request waits: for a row to change, for a conversion or for
+/// the disk.
 #[test]
 fn ids_of_requests_that_wait_count_d1() {
     let world = World::new("long-ids");
@@ -35,7 +36,8 @@ fn ids_of_requests_that_wait_count_d1() {
     assert!(client.is_settled());
 }
 
-/// D1: a commit that waits for the disk counts for the values that it keeps, old and new, however short the request was.
+/// D1: a commit that waits for the disk counts for the values that it keeps, old and new, however short the
+/// request was.
 #[test]
 fn commits_that_wait_for_the_disk_count_for_what_they_keep_d1() {
     const COUNT: usize = 10_000;
@@ -71,8 +73,8 @@ const UNIQUE: &str = r#"{"name": "Things", "version": "1.0.0", "tables": {"Thing
 const NEVER: &str = r#"{"op": "wait", "table": "Thing", "where": [["name", "==", "n"]], "columns": ["name"],
     "until": "==", "rows": [{"name": "n"}]}"#;
 
-/// D4: what a waiting transaction does before it waits is done each time that it is tried again, so it counts: rows
-/// that it inserts, rows that it finds, and the operations themselves.
+/// D4: what a waiting transaction does before it waits is repeated at each try, so it counts: rows that it
+/// inserts, rows that it finds, and the operations themselves.
 #[test]
 fn what_comes_before_a_wait_counts_d4() {
     let world = World::new("before-waits");
@@ -96,8 +98,8 @@ fn what_comes_before_a_wait_counts_d4() {
     }
 }
 
-/// D4: a client that may change nothing is refused before its changes are tried, also where they would wait; what
-/// finds nothing to change is not refused.
+/// D4: a client that may change nothing is refused before its changes are tried, even if they would wait; an
+/// operation that finds nothing to change is not refused.
 #[test]
 fn changes_of_a_client_that_may_make_none_are_not_tried_d4() {
     let world = World::new("refused-early");
@@ -113,7 +115,7 @@ fn changes_of_a_client_that_may_make_none_are_not_tried_d4() {
             let Some(Outgoing::Reply(_, Reply::Results(results))) = client.outbox.take() else {
                 panic!("no answer");
             };
-            let [OpResult::Null, OpResult::Null, OpResult::Error(error)] = &results[..] else {
+            let [OpResult::Nulls(2), OpResult::Error(error)] = &results[..] else {
                 panic!("{results:?}");
             };
             assert_eq!(error.tag, paceline_tables::tag::PERMISSION);

@@ -5,8 +5,8 @@ use crate::{Admission, Permit};
 use paceline_tables::tag;
 use paceline_types::Mode;
 
-/// A permit may have more claims than one may ask for: those of the resource that it claimed, once that is deleted, and
-/// 70,000 are more than numbers of claims can tell apart. It holds all of them also after a restart.
+/// A permit may have more claims than a request may ask for: those of the children of a claimed resource, once
+/// that is deleted. 70,000 are more than fit in 16 bits. It holds all of them also after a restart.
 #[test]
 fn what_edits_add_to_a_permit_is_held_after_a_restart_c1_p3() {
     for (count, is_persistent) in [(300, true), (300, false), (70_000, true)] {
@@ -45,8 +45,8 @@ fn what_edits_add_to_a_permit_is_held_after_a_restart_c1_p3() {
     }
 }
 
-/// D1: an edit that would give the holders of a resource more claims than there is room for is refused, and changes
-/// nothing; when enough of them are gone, it is done.
+/// D1: an edit that would give the holders of a resource more claims than there is room for is refused, and
+/// changes nothing. When enough holders have left, it succeeds.
 #[test]
 fn an_edit_that_adds_too_many_claims_is_refused_d1() {
     const HOLDERS: usize = 1_000;
@@ -73,7 +73,7 @@ fn an_edit_that_adds_too_many_claims_is_refused_d1() {
         assert_eq!(error.tag, tag::RESOURCES, "{error}");
         assert!(error.details.starts_with("1000 permits"), "{error}");
     }
-    // What stands in the way is held as it was.
+    // The children are held as they were.
     assert!(world.is_taken("r") && world.is_taken("c7"));
     held.truncate(10);
     world.written();
@@ -83,8 +83,8 @@ fn an_edit_that_adds_too_many_claims_is_refused_d1() {
     assert!(!world.is_taken("c7"));
 }
 
-/// D1: a start deletes transient resources, but leaves them if that would give holders too many claims. They are
-/// deleted at a start when enough of these are gone.
+/// D1: a start deletes transient resources, but keeps them if that would give holders too many claims. A later
+/// start deletes them when enough holders have left.
 #[test]
 fn a_start_adds_no_more_claims_than_there_is_room_for_d1() {
     let mut world = World::new("start-growth");

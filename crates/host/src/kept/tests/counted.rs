@@ -1,5 +1,5 @@
-//! What is held counts against limits after a restart, also by pools and checkpoints that a restart deletes and
-//! somebody makes again (P1, P3).
+//! What is held counts against limits after a restart, also for pools and checkpoints that a restart deletes
+//! and a client creates again (P1, P3).
 
 use super::{World, leased};
 use crate::Admission;
@@ -19,7 +19,7 @@ fn request() -> Request {
     Request::new(attributes)
 }
 
-/// Whether a request that nothing but the limit is in the way of may run, after `edits` in each of three runs.
+/// Whether a request that only the limit can hold back may run, after `edits` in each of three runs.
 fn runs(name: &str, limit: &str) -> [bool; 3] {
     let mut world = World::new(name);
     let edit = format!("[{limit}, {RULE}]");
@@ -52,7 +52,8 @@ fn a_transient_checkpoint_that_is_made_again_counts_what_is_held_p1() {
     assert_eq!(runs("checkpoint", CHECKPOINT), [false; 3]);
 }
 
-/// A limit that was moved or whose condition was edited counts those who passed it before, in the next run too.
+/// A limit that was moved or whose condition was edited counts the requests that passed it before, in the next
+/// run too.
 #[test]
 fn a_checkpoint_whose_condition_was_edited_counts_what_is_held_p1() {
     let mut world = World::new("condition");
@@ -90,8 +91,9 @@ fn a_checkpoint_that_is_renamed_counts_what_is_held_p1() {
     assert!(matches!(admission, Admission::Waiting(_)), "{admission:?}");
 }
 
-/// A permit has its slot where it was given one, whatever pools have its priority at a restart: one that is deleted counts
-/// it when it is made again, and the default pool counts it when another pool takes its priority.
+/// A permit keeps its slot in the pool that gave it, whatever pools have its priority after a restart. A
+/// deleted pool counts it when it is created again, and the default pool counts it when another pool takes over
+/// its priority.
 #[test]
 fn a_slot_is_in_the_pool_that_gave_it_p1() {
     let is_run = |world: &World| {
@@ -127,8 +129,8 @@ fn a_slot_is_in_the_pool_that_gave_it_p1() {
     assert!(!is_run(&world), "the default pool has its one request");
 }
 
-/// Two checkpoints of one name count a permit once one of them is deleted by a restart and the other gets its name. The
-/// row names them once.
+/// Two checkpoints of one name count a permit once one of them is deleted by a restart and the other is renamed
+/// to it. The row names them once.
 #[test]
 fn a_row_names_two_checkpoints_of_one_name_once_p3() {
     let mut world = World::new("names-twice");

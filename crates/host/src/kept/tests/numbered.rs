@@ -4,8 +4,8 @@ use super::{World, leased};
 use paceline_journal::disk::Faults;
 use paceline_types::{Attributes, Request};
 
-/// P3: permits are named by their numbers, and a client repeats a release until it is answered. If another permit had the
-/// number by then, that release would take it away.
+/// P3: permits are named by their numbers, and a client repeats a release until it is answered. If another
+/// permit had the number by then, the repeated release would end it.
 #[test]
 fn a_number_is_not_used_again_after_a_start_on_a_full_disk_p3() {
     let mut world = World::new("numbered");

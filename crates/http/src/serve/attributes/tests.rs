@@ -1,4 +1,4 @@
-//! What is taken from a head, and for which configuration.
+//! Tests which attributes are read from a head, and under which configuration.
 
 use super::{Peer, Speaker, UserFrom, cookie, decode_base64, forwarded_address, gathered, user};
 use crate::serve::clients::Client;
@@ -41,8 +41,8 @@ fn addresses_of_proxies_are_read_h5() {
     }
 }
 
-/// D1: a waiting request counts for the client it is believed to be from; a trusted proxy that names no client stands for
-/// many.
+/// D1: a waiting request counts for the client that it is believed to come from. A trusted proxy that names no client
+/// stands for many clients.
 #[test]
 fn requests_count_for_the_client_that_is_believed_d1_h5() {
     let place = Arc::new(ListenPoint { number: 1, address: "127.0.0.1:0".parse().unwrap() });
@@ -66,7 +66,7 @@ fn requests_count_for_the_client_that_is_believed_d1_h5() {
     assert_eq!(unix.counted_as(&Frontend::new("web", vec![]), None), Client::User(7));
 }
 
-/// RFC 4648 10, and the other alphabet.
+/// The test vectors of RFC 4648 10, and the other alphabet.
 #[test]
 fn base64_is_read() {
     for (text, bytes) in [
@@ -109,7 +109,7 @@ fn users_are_named_by_what_is_configured() {
     }
 }
 
-/// H4: where a server may read a user that we do not, or another one, there is no request.
+/// H4: if a server may read a user where this door reads none, or reads another one, the request is refused.
 #[test]
 fn credentials_that_can_be_read_in_two_ways_are_refused_h4() {
     for fields in [
@@ -155,7 +155,7 @@ fn cookies_are_found_by_their_whole_name() {
     assert_eq!(value("i"), None);
 }
 
-/// H4: the server gets none.
+/// H4: the server does not get this cookie, so rules do not see it.
 #[test]
 fn cookies_that_go_no_further_are_not_there_h4() {
     let (head, text) = head("Cookie: id=2\r\nConnection: Cookie\r\n");
@@ -195,8 +195,7 @@ fn request_at(address: &str, engine: &Engine, frontend: &LiveFrontend, fields: &
     gathered(&fields_read, frontend, &peer, None, &writer(&head, &text)).unwrap()
 }
 
-/// H4: an edit that was answered holds for every request from then on, also before the door's table has
-/// followed.
+/// H4: once an edit was answered it applies to every request, even before the door's table has caught up.
 #[test]
 fn a_new_rule_reads_what_the_old_table_does_not_know_h4() {
     let mut engine = Engine::new(1);
@@ -220,7 +219,7 @@ fn a_new_rule_reads_what_the_old_table_does_not_know_h4() {
     }
 }
 
-/// The same for a frontend's own word on who the user is.
+/// H4: the same holds for the setting of a frontend that says where the user is read.
 #[test]
 fn a_new_source_of_users_is_asked_at_once_h4() {
     let mut engine = Engine::new(1);
@@ -233,8 +232,8 @@ fn a_new_source_of_users_is_asked_at_once_h4() {
     assert_eq!(request.attributes.known(Known::User), "ann");
 }
 
-/// An edit may give the name of a frontend to another one before the door's table has followed: a request is judged
-/// as one of the frontend that listens where it came in, by the name that this has now.
+/// An edit may give the name of a frontend to another one before the door's table has caught up. A request is
+/// evaluated for the frontend that listens where the request arrived, under the current name of that frontend.
 #[test]
 fn a_request_belongs_to_the_frontend_that_listens_where_it_came_in() {
     const PUBLIC: &str = "127.0.0.1:8080";

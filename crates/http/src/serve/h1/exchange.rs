@@ -1,8 +1,8 @@
-//! One request of HTTP/1 and its response, both ways at once, piece by piece.
+//! One HTTP/1 request and its response, relayed in both directions at once, piece by piece.
 //!
-//! Owns no more memory than two buffers: nothing is read while what was read before is not written
-//! (back-pressure), and a response may come while the request is still being sent. The task is polled
-//! when one of the two sockets or the timer is ready.
+//! Owns no more memory than two buffers: nothing is read before the previous bytes are written (back-pressure). A
+//! response may arrive while the request is still being sent. The task is polled when one of the two sockets or the
+//! timer is ready.
 
 use crate::serve::buffer::{Buffer, Outgoing};
 use crate::serve::lost::Failure;
@@ -14,7 +14,7 @@ use crate::wire::{Decoder, Encoder, Framing, ResponseWriter, write_trailers};
 use std::cell::Cell;
 use std::task::{Context, Poll};
 
-/// The client's half of an exchange: what it sent, what it is to be sent.
+/// The client's half of an exchange: its input and its output.
 #[derive(Debug)]
 pub(crate) struct ClientHalf {
     pub stream: Stream,
@@ -23,26 +23,26 @@ pub(crate) struct ClientHalf {
     pub timer: Timer,
 }
 
-/// What the request says of the client's connection.
+/// What the request says about the client connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spoken {
     /// Whether the client speaks HTTP/1.1.
     pub is_11: bool,
-    /// Whether the client keeps the connection, and so do we.
+    /// Whether the connection stays open: the client and the door both keep it.
     pub keeps: bool,
 }
 
-/// How an exchange ended well.
+/// How a successful exchange ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// With the whole response.
+    /// With a complete response.
     Whole {
-        /// Whether the client's connection can take another request.
+        /// Whether the client connection can take another request.
         keeps: bool,
-        /// Whether the server's can.
+        /// Whether the server connection can be reused.
         reuses: bool,
     },
-    /// With 101: from now on both sides speak another protocol.
+    /// With `101 Switching Protocols`: from now on both sides speak another protocol.
     Upgraded,
 }
 
@@ -52,18 +52,18 @@ pub(super) struct Exchange<'a> {
     client: &'a mut ClientHalf,
     server: ServerHalf<'a>,
     spoken: Spoken,
-    /// Whether the daemon ends: then responses say that the connection is closed.
+    /// Whether the daemon ends: then responses announce that the connection closes.
     is_draining: &'a Cell<bool>,
     /// Reads the body of the request.
     decoder: Decoder,
     /// Writes the body of the response.
     encoder: Encoder,
     keeps: bool,
-    /// Whether the head of the response stands in the client's buffer, or has stood there.
+    /// Whether the head of the response is, or was, in the client's buffer.
     is_answered: bool,
-    /// Whether anything of it was written to the client.
+    /// Whether any part of it was written to the client.
     is_begun: bool,
-    /// Bytes of the response's body that were taken.
+    /// Bytes of the response body that were taken.
     bytes: u64,
 }
 
@@ -89,9 +89,9 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    /// Goes on as far as it can.
+    /// Makes as much progress as possible.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<End, Failure>> {
-        // Each direction goes on until a socket is not ready, so that one look at each is enough.
+        // Each direction continues until a socket is not ready, so one pass over both is enough.
         let there = !self.server.is_sent() && self.poll_request(cx)?;
         let back = self.poll_response(cx)?;
         if let Some(end) = self.end() {
@@ -108,7 +108,7 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    /// Whether it is too late for another answer. If not, what stands in the client's buffer is forgotten.
+    /// Whether it is too late for another response. If not, the client's output buffer is cleared.
     pub fn is_too_late(&mut self) -> bool {
         if self.is_answered && !self.is_begun && self.client.out.written() == 0 {
             self.client.out.clear();
@@ -117,13 +117,14 @@ impl<'a> Exchange<'a> {
         self.is_answered
     }
 
-    /// What the server has still to send, if it was sent anything. To be asked once, when the exchange has failed.
+    /// What the server still has to send, if it was sent anything. Called at most once, after the exchange has
+    /// failed.
     pub fn unfinished(&mut self) -> Option<Unfinished> {
         self.server.unfinished(&self.client.timer)
     }
 
-    /// Bytes of the two bodies, for the log: what was taken of the request, and what of the response has left
-    /// at least.
+    /// Bytes of the two bodies, for the log: what was taken of the request, and at least what was sent of the
+    /// response.
     pub fn bytes(&self) -> (u64, u64) {
         let unsent = self.client.out.bytes.len() - self.client.out.written();
         (self.server.body_bytes(), self.bytes.saturating_sub(unsent as u64))
@@ -140,7 +141,7 @@ impl<'a> Exchange<'a> {
         Some(End::Whole { keeps, reuses: self.server.reuses() })
     }
 
-    /// Which side was too slow.
+    /// The side that was too slow.
     fn slow(&self) -> Failure {
         let waits_for_client = match self.server.is_in_head() {
             true => !self.server.is_sent() && self.server.is_written(),
@@ -149,7 +150,7 @@ impl<'a> Exchange<'a> {
         if waits_for_client { Failure::ClientSlow } else { Failure::ServerSlow }
     }
 
-    /// Sends to the server, until the whole request is sent. Returns whether anything moved.
+    /// Sends to the server until the whole request is sent. Returns whether anything moved.
     fn poll_request(&mut self, cx: &mut Context<'_>) -> Result<bool, Failure> {
         let mut moved = false;
         loop {
@@ -171,7 +172,7 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    /// Takes what there is of the request's body to be written.
+    /// Takes the available part of the request body, to be written.
     fn read_body(&mut self) -> Result<(), Failure> {
         while !self.decoder.is_done() && !self.client.buf.is_empty() {
             let input = self.client.buf.bytes();
@@ -187,12 +188,13 @@ impl<'a> Exchange<'a> {
         Ok(())
     }
 
-    /// Looks whether the client has left, and takes what it sends ahead.
+    /// Checks whether the client has disconnected, and reads what it sends ahead.
     fn watch_client(&mut self, cx: &mut Context<'_>) -> Result<(), Failure> {
         while self.client.buf.has_room() {
             match self.client.buf.poll_fill(&mut self.client.stream, cx) {
                 Poll::Ready(Ok(0) | Err(_)) => return Err(Failure::ClientLeft),
-                // Whatever it sends is for later; only one that has nothing more wakes us when it leaves.
+                // What the client sends is for later. Reading until the socket is empty is needed to be woken when
+                // the client disconnects.
                 Poll::Ready(Ok(_)) => {}
                 Poll::Pending => break,
             }
@@ -230,13 +232,13 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    /// Takes what there is of the response to be written to the client.
+    /// Takes the available part of the response, to be written to the client.
     fn read_response(&mut self) -> Result<(), Failure> {
         while let Some(end) = self.server.read_head()? {
             self.write_head(end);
         }
         let (encoder, out, bytes) = (self.encoder, &mut self.client.out.bytes, &mut self.bytes);
-        self.server.read_body(usize::MAX, |data| {
+        self.server.read_body(usize::MAX, true, |data| {
             *bytes += data.len() as u64;
             encoder.write(data, out);
         })?;
@@ -249,10 +251,10 @@ impl<'a> Exchange<'a> {
         Ok(())
     }
 
-    /// Writes the head of so many bytes that the server sent to the client.
+    /// Writes the head of so many bytes from the server to the client.
     fn write_head(&mut self, end: usize) {
         let is_last = !self.server.is_interim();
-        // What the client has not sent of its body it may never send, now that it has its answer.
+        // The client may never send the rest of its body, now that it has its response.
         self.keeps &= !is_last || (self.server.is_sent() && !self.is_draining.get());
         let (head, bytes) = self.server.head(end);
         let (is_11, upgrades) = (self.spoken.is_11, head.status == 101);
@@ -260,7 +262,7 @@ impl<'a> Exchange<'a> {
         if writer.framing() == Framing::Close {
             (self.keeps, writer.keeps) = (false, false);
         }
-        // A client of HTTP/1.0 knows no answers before the last one (RFC 9110 15.2).
+        // An HTTP/1.0 client does not understand interim responses (RFC 9110 15.2).
         if is_last || is_11 {
             writer.write(&mut self.client.out.bytes);
             self.is_answered |= is_last;

@@ -1,27 +1,28 @@
-//! How far the connections of a worker read ahead of the tasks that it is for.
+//! How far the connections of a worker read ahead of the tasks that process the data.
 //!
-//! A connection reads all that the system has, and the streams take it when their tasks have their turn; a worker may
-//! have a thousand connections to read before that. What `h2` holds meanwhile is many times what came: a byte can name
-//! a field of a head. Promises that a worker reads so much at most before the tasks that were woken by it have run (D1).
+//! A connection reads everything that the system has, and each stream takes its part when its task runs. A worker may
+//! read a thousand connections before that. Meanwhile `h2` holds many times the bytes received, because one byte can
+//! name a field of a head. Promises that a worker reads at most `AHEAD_BYTES_MAX` before the tasks that this woke
+//! have run (D1).
 
 use std::cell::{Cell, RefCell};
 use std::task::{Context, Waker};
 
-/// What all connections of a worker read before others have their turn.
+/// Bytes that all connections of a worker read before other tasks run.
 const AHEAD_BYTES_MAX: usize = 4 << 20;
 
-/// What a byte of a head counts for: a field that a byte names takes some 90 bytes.
+/// The weight of a byte of a head: a field that one byte names takes some 90 bytes.
 const HEAD_BYTE: usize = 64;
 
 thread_local! {
-    /// Of the worker whose thread this is.
+    /// The state of the worker on this thread.
     static AHEAD: Ahead = const { Ahead::new() };
 }
 
 #[derive(Debug)]
 struct Ahead {
     left: Cell<usize>,
-    /// Connections that would read on.
+    /// Connections that wait to read more.
     waiting: RefCell<Vec<Waker>>,
 }
 
@@ -30,7 +31,7 @@ pub(super) fn may_read(cx: &Context<'_>) -> bool {
     AHEAD.with(|ahead| ahead.may_read(cx))
 }
 
-/// So many bytes were read, and so many of them belong to heads or trailers.
+/// Counts bytes that were read; `of_heads` of them belong to heads or trailers.
 pub(super) fn has_read(bytes: usize, of_heads: usize) {
     let count = bytes + of_heads * HEAD_BYTE;
     AHEAD.with(|ahead| ahead.left.set(ahead.left.get().saturating_sub(count)));
@@ -56,7 +57,7 @@ impl Ahead {
     }
 }
 
-/// Lets connections read again, behind all tasks that wait for their turn by now.
+/// Lets connections read again, after all tasks that are ready now.
 async fn begin_anew() {
     tokio::task::yield_now().await;
     let waiting = AHEAD.with(|ahead| {
@@ -74,7 +75,7 @@ mod tests {
     use std::rc::Rc;
     use std::task::Poll;
 
-    /// Reads a head as soon as it may, and has a task take it.
+    /// Reads a head as soon as it may, and passes it to a task.
     async fn read(len: usize, held: Rc<Cell<usize>>) {
         poll_fn(|cx| if may_read(cx) { Poll::Ready(()) } else { Poll::Pending }).await;
         has_read(len, len);

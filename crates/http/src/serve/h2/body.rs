@@ -1,11 +1,12 @@
-//! The body of a request, taken out of `h2` as it comes.
+//! The body of a request, taken out of `h2` as it arrives.
 //!
-//! `h2` keeps what is not taken in the form it came in: a frame of a few bytes keeps all that was read together with it,
-//! and trailers that a client names by a byte each are a table of fields. So what comes while it cannot be passed on,
-//! because the request waits or its server does not read, is copied into a buffer of our own, and trailers are checked
-//! and written as they will be sent. Promises that a request keeps no more than its stream's window, whose capacity is
-//! given back only for what was passed on, and its trailers; that these count with the heads of the connection; and that
-//! all of it counts in the room of the process until the request has a connection to a server (D1).
+//! `h2` keeps data in the form in which it arrived: a frame of a few bytes keeps everything that was read together
+//! with it, and trailers that a client names by a byte each become a table of fields. So data that cannot be
+//! forwarded yet, because the request waits or its server does not read, is copied into a buffer of our own. Trailers
+//! are checked and written in their final form. Promises that a request keeps no more than its trailers and its
+//! stream's window, whose capacity is released only for forwarded data; that trailers count with the heads of the
+//! connection; and that all of it counts in the room of the process until the request has a connection to a server
+//! (D1).
 
 use super::KeptHead;
 use super::room::{Part, Room};
@@ -17,22 +18,22 @@ use h2::RecvStream;
 use http::HeaderMap;
 use std::task::{Context, Poll, ready};
 
-/// How much of what came early is passed on at a time: as much as a frame may have.
+/// How much early data is forwarded at a time: the size of a frame.
 const PIECE: usize = 16 << 10;
 
 const NO_ROOM: &str = "the bodies of waiting requests take too much memory";
 
-/// The body of a request. Its connection counts its head, too, as long as it is there.
+/// The body of a request. Its head counts for the connection as long as this exists.
 pub(super) struct Body<'a> {
     stream: RecvStream,
     head: KeptHead<'a>,
-    /// What came before it could be passed on.
+    /// Data that arrived before it could be forwarded.
     early: Vec<u8>,
-    /// How much of that was passed on since.
+    /// How much of that was forwarded since.
     passed: usize,
-    /// Lines of the trailers, once they have come.
+    /// Lines of the trailers, once they have arrived.
     trailers: Vec<u8>,
-    /// Whether `h2` has no more of it.
+    /// Whether `h2` has no more data.
     is_whole: bool,
     part: Part<'a>,
 }
@@ -48,13 +49,13 @@ impl<'a> Body<'a> {
         Self { stream, head, early, passed: 0, trailers, is_whole, part }
     }
 
-    /// Its request has a connection to a server: nothing that arrives is too much from now on, because its window bounds
+    /// The request has a connection to a server. From now on no amount is refused, because the stream's window bounds
     /// it.
     pub fn connected(&mut self) {
         self.part.leave();
     }
 
-    /// Takes what has come, for later. The task is woken when there is more.
+    /// Stores what has arrived. The task is woken when there is more.
     pub fn take_early(&mut self, cx: &mut Context<'_>) -> Result<(), Failure> {
         while !self.is_whole {
             match self.stream.poll_data(cx) {
@@ -68,7 +69,7 @@ impl<'a> Body<'a> {
         Ok(())
     }
 
-    /// Takes what has come and throws it away. The client's window is not widened.
+    /// Discards what has arrived. The client's window is not widened.
     pub fn discard(&mut self, cx: &mut Context<'_>) -> Result<(), Failure> {
         self.forget(self.early.len() - self.passed);
         while !self.is_whole {
@@ -82,7 +83,7 @@ impl<'a> Body<'a> {
         Ok(())
     }
 
-    /// Passes the next piece on; answers its length, none behind the last.
+    /// Forwards the next piece. Returns its length; none after the last one.
     pub fn poll_pass(
         &mut self,
         cx: &mut Context<'_>,
@@ -105,12 +106,12 @@ impl<'a> Body<'a> {
             ready!(self.poll_trailers(cx)?);
             return Poll::Ready(Ok(None));
         };
-        // Taken from what the stream itself gave.
+        // The stream itself delivered these bytes.
         let _ = self.stream.flow_control().release_capacity(len);
         Poll::Ready(Ok(Some(len)))
     }
 
-    /// The lines of its trailers that pass. To be asked behind the last piece.
+    /// The lines of its trailers that are forwarded. Called after the last piece.
     pub fn trailers(&self) -> &[u8] {
         &self.trailers
     }
@@ -128,17 +129,17 @@ impl<'a> Body<'a> {
         Ok(())
     }
 
-    /// So much of what came early was passed on.
+    /// Counts early data as forwarded.
     fn forget(&mut self, len: usize) {
         self.passed += len;
         if self.passed == self.early.len() {
             (self.early, self.passed) = (vec![], 0);
-            // It is less than before, so there is room for it.
+            // The amount shrinks, so there is room for it.
             let _ = self.count(0);
         }
     }
 
-    /// Counts what it keeps, with so many bytes that came early.
+    /// Counts what the body keeps, with `early` bytes that arrived early.
     fn count(&mut self, early: usize) -> Result<(), Failure> {
         match self.part.resize(early + self.trailers.capacity()) {
             true => Ok(()),
@@ -165,7 +166,7 @@ impl<'a> Body<'a> {
     }
 }
 
-/// The lines of the trailers that pass.
+/// The lines of the trailers that are forwarded.
 fn lines(trailers: &HeaderMap) -> Result<Vec<u8>, Failure> {
     let (mut lines, mut passed) = (vec![], vec![]);
     for (name, value) in trailers {
@@ -193,7 +194,7 @@ mod tests {
     use std::sync::Arc;
     use std::task::Poll;
 
-    /// What a client has sent to a server that has not looked at it: pieces of a body, and trailers.
+    /// Pieces of a body and trailers that a client has sent, and that the server has not read.
     async fn sent(pieces: &[&[u8]], trailers: Option<HeaderMap>) -> RecvStream {
         let (near, far) = tokio::io::duplex(1 << 20);
         let (client, server) = tokio::join!(
@@ -215,19 +216,19 @@ mod tests {
         }
         let (request, respond) = server.accept().await.unwrap().unwrap();
         tokio::spawn(async move {
-            // They are there as long as the connection is.
+            // They are kept as long as the connection.
             let _kept = (client, respond, body);
             while server.accept().await.is_some() {}
         });
         request.into_body()
     }
 
-    /// An account that may have all the room.
+    /// An account that may use the whole room.
     fn many() -> Arc<Account> {
         Clients::default().account(Client::Trusted)
     }
 
-    /// Takes what comes until it is whole, or there is too much of it.
+    /// Stores what arrives until it is complete, or there is too much of it.
     async fn take(body: &mut Body<'_>) -> Result<(), Failure> {
         poll_fn(|cx| match body.take_early(cx) {
             Ok(()) if !body.is_whole => Poll::Pending,

@@ -1,9 +1,9 @@
-//! The client's side of one response: what was taken of it and has not left.
+//! The client's side of one response: data that was taken from the server and has not been sent.
 //!
-//! It outlives the exchange with the server. A server that is done gives its place to the next request, however
-//! long the client takes to read.
+//! It outlives the exchange with the server. When the server is done, its slot is released for the next request,
+//! however long the client takes to read.
 
-use super::sent::{Flow, PIECE_MIN};
+use super::sent::{Flow, PIECE_MIN, memory_of};
 use crate::serve::lost::Failure;
 use crate::serve::timer::Timer;
 use bytes::{Bytes, BytesMut};
@@ -13,7 +13,7 @@ use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-/// What is on its way to a client.
+/// A response on its way to a client.
 pub(super) struct Delivery {
     stream: SendStream<Bytes>,
     /// Data that waits for the client's window, or for what was queued before it.
@@ -22,28 +22,37 @@ pub(super) struct Delivery {
 }
 
 enum Rest {
-    /// More may come.
+    /// More data may follow.
     Open,
-    /// Nothing more comes but these trailers.
+    /// Only these trailers follow.
     Whole(HeaderMap),
-    /// `h2` has all of it.
+    /// `h2` has the complete response.
     Queued,
 }
 
 impl Delivery {
-    /// A response whose body is to come.
-    pub fn new(stream: SendStream<Bytes>) -> Self {
-        Self { stream, pending: BytesMut::new(), rest: Rest::Open }
+    /// A response whose body begins with `pending` and may go on.
+    pub fn new(stream: SendStream<Bytes>, pending: BytesMut) -> Self {
+        Self { stream, pending, rest: Rest::Open }
     }
 
-    /// One that `h2` has whole.
+    /// A response that `h2` has completely.
     pub fn queued(stream: SendStream<Bytes>) -> Self {
         Self { stream, pending: BytesMut::new(), rest: Rest::Queued }
     }
 
-    /// Whether `h2` has all of it.
+    /// Whether `h2` has the complete response.
     pub const fn is_queued(&self) -> bool {
         matches!(self.rest, Rest::Queued)
+    }
+
+    /// Memory of what `h2` was not given: data, and trailers behind it.
+    pub fn memory(&self) -> usize {
+        let trailers = match &self.rest {
+            Rest::Whole(trailers) => memory_of(trailers),
+            Rest::Open | Rest::Queued => 0,
+        };
+        self.pending.len() + trailers
     }
 
     /// Bytes that `h2` was not given.
@@ -55,18 +64,18 @@ impl Delivery {
         self.pending.extend_from_slice(data);
     }
 
-    /// All of the body is here.
-    pub fn end(&mut self, trailers: HeaderMap) {
+    /// The body is complete.
+    pub fn end(&mut self, trailers: HeaderMap, flow: &mut Flow) {
+        flow.hold_trailers(&trailers);
         self.rest = Rest::Whole(trailers);
     }
 
-    /// Whether the client has given it up, or the connection is gone.
+    /// Whether the client has cancelled the request, or the connection is gone.
     pub fn is_left(&mut self, flow: &Flow, cx: &mut Context<'_>) -> bool {
         flow.is_cut() || self.stream.poll_reset(cx).is_ready()
     }
 
-    /// Queues what waits, as far as the client's windows and what is queued allow. Returns whether that was
-    /// anything.
+    /// Queues waiting data, as far as the client's windows and the queued data allow. Returns whether any was queued.
     pub fn poll_queue(&mut self, flow: &mut Flow, cx: &mut Context<'_>) -> Result<bool, Failure> {
         let mut moved = false;
         while !self.pending.is_empty() {
@@ -86,9 +95,9 @@ impl Delivery {
             let len = room.min(self.pending.len());
             let is_all = len == self.pending.len();
             let is_last = is_all && !matches!(self.rest, Rest::Open);
-            // Small pieces become one while another is before them: they would not go any sooner.
+            // Small pieces are joined while another one is queued before them; they would not be sent any sooner.
             if queued > 0 && len < PIECE_MIN && !is_last {
-                // Others may use meanwhile what the connection may send.
+                // Meanwhile other streams may use the connection's window.
                 self.stream.reserve_capacity(0);
                 return Ok(moved);
             }
@@ -105,7 +114,10 @@ impl Delivery {
             let trailers = std::mem::take(trailers);
             let ended = match trailers.is_empty() {
                 true => self.stream.send_data(Bytes::new(), true),
-                false => self.stream.send_trailers(trailers),
+                false => {
+                    flow.give_trailers();
+                    self.stream.send_trailers(trailers)
+                }
             };
             ended.map_err(|_| Failure::ClientLeft)?;
             (self.rest, moved) = (Rest::Queued, true);
@@ -113,15 +125,15 @@ impl Delivery {
         Ok(moved)
     }
 
-    /// Waits until all has left: until then its connection is in use. The client has `wait` for each step;
-    /// the stream of a client that takes none is reset.
+    /// Waits until everything was sent; until then the connection is in use. The client has `wait` for each step. If
+    /// it takes no step in that time, its stream is reset.
     pub async fn see_out(mut self, flow: &mut Flow, wait: Duration) -> Result<(), Failure> {
         let mut timer = Timer::new(wait);
         let mut left = flow.bytes();
         let seen = poll_fn(|cx| {
             flow.wait(cx);
             let has_queued = self.poll_queue(flow, cx)?;
-            flow.hold(self.pending.len());
+            flow.hold(self.memory());
             flow.end_turn(false);
             if flow.has_ended() {
                 return Poll::Ready(Ok(()));
@@ -155,7 +167,7 @@ mod tests {
     use crate::serve::h2::sent::{Flow, Outlet};
     use crate::serve::h2::watched::{Since, Watched};
     use crate::serve::lost::Failure;
-    use bytes::Bytes;
+    use bytes::BytesMut;
     use std::cell::RefCell;
     use std::rc::Rc;
     use std::time::Duration;
@@ -165,18 +177,18 @@ mod tests {
 
     const WAIT: Duration = Duration::from_secs(30);
     const BODY: usize = 1 << 20;
-    /// Bytes that the connection takes ahead of the client, and that the client reads at a time.
+    /// Bytes that the connection buffers ahead of the client, and bytes that the client reads at a time.
     const AHEAD: usize = 64 << 10;
     const PIECE: usize = 16 << 10;
 
-    /// What a client begins with: windows that are no bounds, and one request.
+    /// The first bytes of a client: very large windows, and one request.
     const GREETING: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\
         \0\0\x06\x04\0\0\0\0\0\0\x04\x40\0\0\0\
         \0\0\x04\x08\0\0\0\0\0\x40\0\0\0\
         \0\0\x06\x01\x05\0\0\0\x01\x82\x86\x84\x41\x01a";
 
-    /// Delivers a response to a client that reads a piece each `pause`, so many pieces at most. Returns how that
-    /// ended, and how long it took.
+    /// Delivers a response to a client that reads a piece each `pause`, at most `pieces` of them. Returns the result
+    /// and the time.
     async fn deliver(pause: Duration, pieces: usize) -> (Result<(), Failure>, Duration) {
         let (mut client, server) = duplex(AHEAD);
         client.write_all(GREETING).await.unwrap();
@@ -188,7 +200,7 @@ mod tests {
                     break;
                 }
             }
-            // It leaves nothing but does not read on.
+            // The client stays connected but stops reading.
             std::future::pending::<DuplexStream>().await
         });
         let outlet = Outlet::new();
@@ -200,18 +212,17 @@ mod tests {
         let mut flow = Flow::new(&outlet, respond.stream_id().as_u32());
         let begun = Instant::now();
         let stream = respond.send_response(http::Response::new(()), false).unwrap();
-        flow.give_head();
-        let mut delivery: Delivery = Delivery::new(stream);
-        delivery.add(&Bytes::from(vec![b'x'; BODY]));
-        delivery.end(http::HeaderMap::new());
+        flow.give_head(&http::HeaderMap::new());
+        let mut delivery = Delivery::new(stream, BytesMut::from(&[b'x'; BODY][..]));
+        delivery.end(http::HeaderMap::new(), &mut flow);
         let ended = delivery.see_out(&mut flow, WAIT).await;
         reading.abort();
         serving.abort();
         (ended, begun.elapsed())
     }
 
-    /// D2, on a made-up clock: the time is for the next step, so that a client that reads on is not cut off, however
-    /// long all of it takes; a client that stops is.
+    /// D2, on a simulated clock: the timeout applies to the next step. A client that reads steadily is not
+    /// disconnected, however long the whole response takes; a client that stops is.
     #[tokio::test(start_paused = true)]
     async fn a_client_that_reads_slowly_but_steadily_gets_all_d2() {
         let steady = deliver(WAIT * 9 / 10, usize::MAX);

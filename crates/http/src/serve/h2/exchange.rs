@@ -1,7 +1,7 @@
-//! One request of HTTP/2 and its response, the server's side being HTTP/1.1.
+//! One HTTP/2 request and its response. The server's side is HTTP/1.1.
 //!
-//! Nothing is read of a response while the client does not read what was read before (D1). The exchange ends
-//! when the server is done; the response ends when its last frame has left (`Delivery`).
+//! No more of a response is read until the client has read what was taken before (D1). The exchange ends when the
+//! server is done; the response ends when its last frame was sent (`Delivery`).
 
 use super::body::Body;
 use super::delivery::Delivery;
@@ -11,23 +11,23 @@ use crate::serve::orphan::Unfinished;
 use crate::serve::server_half::ServerHalf;
 use crate::serve::timer::Timer;
 use crate::wire::{Framing, Header, ResponseHead, read_trailers};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use h2::server::SendResponse;
 use http::{HeaderMap, HeaderName, HeaderValue, Response};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-/// Where the response goes.
+/// Where the response is sent.
 pub(super) struct Answer<'a> {
     pub respond: &'a mut SendResponse<Bytes>,
     pub flow: &'a mut Flow,
 }
 
-/// How an exchange ended well.
+/// How a successful exchange ended.
 pub(super) struct Answered {
-    /// Whether the server's connection can be used again.
+    /// Whether the server connection can be reused.
     pub reuses: bool,
-    /// What is on its way to the client.
+    /// The response on its way to the client.
     pub delivery: Delivery,
 }
 
@@ -36,10 +36,12 @@ pub(super) struct Exchange<'a, 'b> {
     answer: Answer<'a>,
     body: &'a mut Body<'b>,
     server: ServerHalf<'a>,
-    /// The body of the response, once its head was passed on.
+    /// The body of the response, once `h2` has its head.
     delivery: Option<Delivery>,
-    /// What had left of the response when it was looked at last.
+    /// Bytes of the response that had been sent at the last check.
     left: u64,
+    /// Whether it is timed as one that waits until heads or trailers of other streams have left.
+    waits_for_heads: bool,
     timer: Timer,
     body_wait: Duration,
 }
@@ -52,20 +54,22 @@ impl<'a, 'b> Exchange<'a, 'b> {
         body_wait: Duration,
     ) -> Self {
         let timer = Timer::new(server.response_wait());
-        Self { answer, body, server, delivery: None, left: 0, timer, body_wait }
+        let (delivery, left, waits_for_heads) = (None, 0, false);
+        Self { answer, body, server, delivery, left, waits_for_heads, timer, body_wait }
     }
 
-    /// Whether the client was sent anything of the response.
+    /// Whether `h2` was given the head of the response.
     pub const fn is_answered(&self) -> bool {
-        !self.server.is_in_head()
+        self.delivery.is_some()
     }
 
-    /// What the server has still to send, if it was sent anything. To be asked once, when the exchange has failed.
+    /// What the server still has to send, if it was sent anything. Called at most once, after the exchange has
+    /// failed.
     pub fn unfinished(&mut self) -> Option<Unfinished> {
         self.server.unfinished(&self.timer)
     }
 
-    /// Goes on as far as it can, until the server is done.
+    /// Makes as much progress as possible, until the server is done.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Answered, Failure>> {
         let left = std::mem::replace(&mut self.left, self.answer.flow.bytes());
         let mut has_moved = self.left > left;
@@ -88,15 +92,30 @@ impl<'a, 'b> Exchange<'a, 'b> {
         if self.is_left(cx) {
             return Poll::Ready(Err(Failure::ClientLeft));
         }
-        self.server.set_timer(&mut self.timer, has_moved);
+        self.set_timer(has_moved);
         loop {
             ready!(self.timer.poll(cx));
-            let is_read = self.is_answered() && self.waits_for_client();
+            let has_answer = self.is_answered() || self.waits_for_heads;
+            let is_read = has_answer && self.waits_for_client();
             let until = self.answer.flow.patience(self.body_wait);
             match until.filter(|_| is_read) {
                 Some(until) => self.timer.set_at(until),
                 None => return Poll::Ready(Err(self.slow())),
             }
+        }
+    }
+
+    /// A stream that waits until heads or trailers of others have left waits for its client, not for its server.
+    fn set_timer(&mut self, has_moved: bool) {
+        let waits = self.answer.flow.waits_for_heads();
+        let has_waited = std::mem::replace(&mut self.waits_for_heads, waits);
+        match waits {
+            true if has_waited => {}
+            true => {
+                self.server.time_head_anew();
+                self.timer.set(self.body_wait);
+            }
+            false => self.server.set_timer(&mut self.timer, has_moved),
         }
     }
 
@@ -110,13 +129,13 @@ impl<'a, 'b> Exchange<'a, 'b> {
         let Some(read) = self.server.trailers() else { return Ok(None) };
         let Some(mut delivery) = self.delivery.take() else { return Ok(None) };
         if !delivery.is_queued() {
-            delivery.end(trailers(read)?);
+            delivery.end(trailers(read)?, self.answer.flow);
         }
         self.server.pass_end();
         Ok(Some(Answered { reuses: self.server.reuses(), delivery }))
     }
 
-    /// Whether the client has given the request up.
+    /// Whether the client has cancelled the request.
     fn is_left(&mut self, cx: &mut Context<'_>) -> bool {
         match &mut self.delivery {
             None => self.answer.flow.is_cut() || self.answer.respond.poll_reset(cx).is_ready(),
@@ -126,10 +145,12 @@ impl<'a, 'b> Exchange<'a, 'b> {
 
     fn waits_for_client(&self) -> bool {
         match &self.delivery {
+            None if self.waits_for_heads => true,
             None => !self.server.is_sent() && self.server.is_written(),
             Some(delivery) => {
                 let flow = &self.answer.flow;
-                delivery.pending() > 0 || flow.queued() > 0 || flow.waits_for_turn()
+                let waits = self.waits_for_heads || flow.waits_for_turn();
+                waits || delivery.pending() > 0 || flow.queued() > 0
             }
         }
     }
@@ -176,21 +197,28 @@ impl<'a, 'b> Exchange<'a, 'b> {
         loop {
             let mut pending = 0;
             if let Some(delivery) = &mut self.delivery {
-                // What comes last goes together with the end.
+                // The last piece is sent together with the end of the stream.
                 moved |= self.server.is_in_body() && delivery.poll_queue(self.answer.flow, cx)?;
                 pending = delivery.pending();
             }
             let flow = &mut *self.answer.flow;
             flow.hold(pending + self.server.buffer_bytes());
             let max = flow.held_max();
-            let room = max.saturating_sub(flow.queued() + pending);
+            let is_before_trailers = self.server.is_before_trailers();
+            let room = match is_before_trailers {
+                true => flow.head_max(),
+                false => max.saturating_sub(flow.queued() + pending),
+            };
             let mut is_stopped = false;
             let reads = if self.server.is_in_head() {
-                // A head before the last one leaves before another is read.
-                flow.has_no_head()
+                // A head before the last one leaves before another is read, and so do heads of other streams if they take
+                // much memory.
+                flow.has_no_head() && flow.has_room_for_head()
+            } else if is_before_trailers {
+                flow.has_room_for_trailers()
             } else if self.server.is_in_body() {
                 is_stopped = max == 0 && flow.has_room(pending);
-                // In large pieces, not in as many as frames leave.
+                // Reads in large pieces, not in one piece for each frame that was sent.
                 max > 0 && room >= max / 2
             } else {
                 false
@@ -199,11 +227,11 @@ impl<'a, 'b> Exchange<'a, 'b> {
                 self.pause(pending, is_stopped);
                 return Ok(moved);
             }
-            if self.read_response(room)? {
+            if self.read_response(room, is_before_trailers)? {
                 moved = true;
                 continue;
             }
-            // The body may begin behind the head.
+            // The body may begin right after the head.
             let max = if self.is_answered() { room } else { self.answer.flow.head_max() };
             match self.server.poll_fill(max, cx) {
                 Poll::Ready(filled) => filled?,
@@ -216,7 +244,8 @@ impl<'a, 'b> Exchange<'a, 'b> {
         }
     }
 
-    /// Nothing is read for now, by itself or because it `is_stopped`: what the buffer holds for nothing is for others (D1).
+    /// Nothing is read for now, either because there is nothing or because reading `is_stopped`. Unused buffer memory
+    /// is freed for others (D1).
     fn pause(&mut self, pending: usize, is_stopped: bool) {
         let flow = &mut *self.answer.flow;
         self.server.pause(is_stopped || flow.is_short());
@@ -224,36 +253,50 @@ impl<'a, 'b> Exchange<'a, 'b> {
         flow.end_turn(is_stopped);
     }
 
-    /// Takes what there is of the response, up to `room` bytes of its body. Returns whether that was anything.
-    fn read_response(&mut self, room: usize) -> Result<bool, Failure> {
+    /// Takes the available part of the response, up to `room` bytes of its body, and trailers only if `reads_trailers`.
+    /// Returns whether there was any.
+    fn read_response(&mut self, room: usize, reads_trailers: bool) -> Result<bool, Failure> {
         if let Some(end) = self.server.read_head()? {
             self.send_head(end)?;
             return Ok(true);
         }
         let Some(delivery) = &mut self.delivery else { return Ok(false) };
-        let has_read = self.server.read_body(room, |data| delivery.add(data))?;
+        let has_read = self.server.read_body(room, reads_trailers, |data| delivery.add(data))?;
         if has_read {
             self.answer.flow.use_turn();
         }
         Ok(has_read)
     }
 
-    /// Sends the head of so many bytes on to the client.
+    /// Forwards the head of so many bytes to the client.
     fn send_head(&mut self, end: usize) -> Result<(), Failure> {
         let (head, bytes) = self.server.head(end);
-        let response = response(head, bytes)?;
-        if self.server.is_interim() {
-            let sent = self.answer.respond.send_informational(response);
-            sent.map_err(|_| Failure::ClientLeft)?;
-        } else {
-            let is_bare = head.framing == Framing::None;
-            let sent = self.answer.respond.send_response(response, is_bare);
-            let stream = sent.map_err(|_| Failure::ClientLeft)?;
-            let delivery = if is_bare { Delivery::queued(stream) } else { Delivery::new(stream) };
-            self.delivery = Some(delivery);
-        }
-        self.answer.flow.give_head();
+        let (response, is_bare) = (response(head, bytes)?, head.framing == Framing::None);
+        let is_interim = self.server.is_interim();
         self.server.pass_head(end);
+        if is_interim {
+            self.answer.flow.give_head(response.headers());
+            let sent = self.answer.respond.send_informational(response);
+            return sent.map_err(|_| Failure::ClientLeft);
+        }
+        // What came with the head is read first: if it is malformed, the client gets an error instead of the response. It
+        // takes no more memory than it did in the buffer.
+        let mut begun = BytesMut::new();
+        let begin = |data: &[u8]| begun.extend_from_slice(data);
+        if self.server.read_body(usize::MAX, false, begin)? {
+            self.answer.flow.use_turn();
+        }
+        if self.server.is_before_trailers() && self.answer.flow.has_room_for_trailers() {
+            self.server.read_body(usize::MAX, true, |_| ())?;
+        }
+        self.server.trailers().map(trailers).transpose()?;
+        self.answer.flow.give_answer(response.headers());
+        let sent = self.answer.respond.send_response(response, is_bare);
+        let stream = sent.map_err(|_| Failure::ClientLeft)?;
+        self.delivery = Some(match is_bare {
+            true => Delivery::queued(stream),
+            false => Delivery::new(stream, begun),
+        });
         Ok(())
     }
 }
@@ -287,7 +330,7 @@ fn response(head: &ResponseHead, bytes: &[u8]) -> Result<Response<()>, Failure> 
                 | Header::Te
                 | Header::Upgrade
         );
-        // RFC 9110 8.6: 204 has no length.
+        // RFC 9110 8.6: a 204 response has no length.
         let is_wrong = head.status == 204 && field.header == Header::ContentLength;
         if is_hop || is_wrong {
             continue;

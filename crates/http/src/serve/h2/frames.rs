@@ -1,4 +1,4 @@
-//! Follows the frames in the bytes of one direction of HTTP/2 (RFC 9113 4.1), without keeping any.
+//! Follows the frames in the bytes of one direction of HTTP/2 (RFC 9113 4.1). It stores no frame.
 
 /// The preface of a client (RFC 9113 3.4).
 pub(super) const PREFACE_BYTES: usize = 24;
@@ -13,10 +13,10 @@ pub(super) const CONTINUATION: u8 = 9;
 pub(super) const END_STREAM: u8 = 1;
 pub(super) const END_HEADERS: u8 = 4;
 
-/// No frame has this type: it stands for the preface.
+/// Stands for the preface; no frame has this type.
 const PREFACE: u8 = 0xff;
 
-/// The head of a frame, as far as it is used here.
+/// The head of a frame, as far as this crate uses it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Head {
     pub kind: u8,
@@ -30,7 +30,7 @@ impl Head {
     }
 }
 
-/// What has passed of a frame.
+/// The part of a frame that has passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part<'a> {
     Begin,
@@ -38,23 +38,23 @@ pub(super) enum Part<'a> {
     End,
 }
 
-/// Where in its frames one direction is.
+/// The position of one direction within its frames.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
-    /// The frame whose payload passes, and what is left of it.
+    /// The frame whose payload is passing, and the bytes left of it.
     frame: Option<(Head, usize)>,
     head: [u8; HEAD_BYTES],
     head_len: usize,
 }
 
 impl Frames {
-    /// Those of a client, which begin with the preface.
+    /// The frames of a client, which begin with the preface.
     pub fn of_client() -> Self {
         let preface = Head { kind: PREFACE, flags: 0, stream: 0 };
         Self { frame: Some((preface, PREFACE_BYTES)), ..Self::default() }
     }
 
-    /// These bytes pass; calls `see` with each part of a frame.
+    /// Processes these bytes, and calls `see` with each part of a frame.
     pub fn pass(&mut self, mut bytes: &[u8], mut see: impl FnMut(Head, Part<'_>)) {
         loop {
             if let Some((head, left)) = self.frame {
@@ -93,7 +93,7 @@ impl Frames {
 mod tests {
     use super::{DATA, END_STREAM, Frames, HEADERS, Part};
 
-    /// What `see` gets of these bytes, given in pieces of `size`; payloads joined.
+    /// What `see` gets for these bytes, passed in pieces of `size`. Payloads are joined.
     fn told(bytes: &[u8], size: usize) -> Vec<String> {
         let (mut frames, mut told) = (Frames::of_client(), vec![]);
         let mut payload = vec![];

@@ -1,14 +1,13 @@
-//! The head of a request of HTTP/2, written as one of HTTP/1.1 (RFC 9113 8.3).
+//! The head of an HTTP/2 request, written as an HTTP/1.1 head (RFC 9113 8.3).
 
 use http::header::{HOST, TE};
 use http::request::Parts;
 
-/// Fields that belong to the connection of HTTP/1.1 and make a request of HTTP/2 malformed (RFC 9113
-/// 8.2.2).
+/// Fields that belong to an HTTP/1.1 connection and make an HTTP/2 request malformed (RFC 9113 8.2.2).
 const FORBIDDEN: [&str; 5] =
     ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"];
 
-/// The head, with its empty line.
+/// The head, including its empty line.
 pub(super) fn text(parts: &Parts, has_ended: bool) -> Result<Vec<u8>, &'static str> {
     let mut out = Vec::with_capacity(512);
     let target = parts.uri.path_and_query().map_or("", http::uri::PathAndQuery::as_str);
@@ -28,7 +27,7 @@ pub(super) fn text(parts: &Parts, has_ended: bool) -> Result<Vec<u8>, &'static s
         }
         match name {
             "host" => {}
-            // RFC 9113 8.2.3: a cookie may come in pieces.
+            // RFC 9113 8.2.3: a cookie may be split into several fields.
             "cookie" => {
                 if !cookies.is_empty() {
                     cookies.extend_from_slice(b"; ");
@@ -51,7 +50,7 @@ pub(super) fn text(parts: &Parts, has_ended: bool) -> Result<Vec<u8>, &'static s
     Ok(out)
 }
 
-/// The host: `:authority`, which a `host` field must agree with.
+/// The host: `:authority`. A `host` field must match it.
 fn host(parts: &Parts) -> Result<&[u8], &'static str> {
     let mut fields = parts.headers.get_all(HOST).iter();
     let (field, more) = (fields.next(), fields.next());

@@ -1,13 +1,17 @@
-//! The end of a connection of HTTP/2: what was sent reaches its client, however slowly that reads.
+//! The end of an HTTP/2 connection: sent data reaches the client, however slowly the client reads.
 //!
-//! A socket that is closed over something that the client has sent, such as a wider window, is reset, and what
-//! the system had not sent yet is lost. So it is closed when all has been sent, and each step towards that
-//! gives the client more time.
+//! If a socket is closed before the client's last bytes are read, such as a window update, it is reset, and data that
+//! the system has not sent yet is lost. So the socket is closed only after everything was sent, and each step towards
+//! that gives the client more time.
+//!
+//! A connection that ends for another one has nothing unsent, but its last bytes may be in flight, and a request may be on
+//! its way. It gives its place back, and then the client has `LINGER` to read that it ends.
 
 use super::Wire;
 use crate::serve::buffer::{Buffer, Prefixed};
-use crate::serve::stream::{Stream, UNSENT_BYTES_MAX};
+use crate::serve::stream::Stream;
 use crate::serve::timer::Timer;
+use crate::serve::unsent::Unsent;
 use h2::Reason;
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -16,10 +20,10 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::AsyncWrite as _;
 
-/// How long the client may take to close its side when all has been sent.
+/// How long the client may take to close its side after everything was sent.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// Ends a connection that has nothing more to do. `wait` is what its client has for each step.
+/// Ends a connection that has nothing more to do. The client has `wait` for each step.
 pub(super) async fn run(mut connection: Wire, stream: &RefCell<Prefixed<Stream>>, wait: Duration) {
     let mut timer = Timer::new(wait);
     connection.abrupt_shutdown(Reason::NO_ERROR);
@@ -32,44 +36,65 @@ pub(super) async fn run(mut connection: Wire, stream: &RefCell<Prefixed<Stream>>
     if !is_flushed {
         return;
     }
-    let mut leaving =
-        Leaving { unsent: UNSENT_BYTES_MAX, is_shut: false, input: Buffer::default() };
-    timer.set(wait);
-    poll_fn(|cx| leaving.poll(&mut stream.borrow_mut().inner, &mut timer, wait, cx)).await;
+    let mut leaving = Leaving::new(Step::Sends(Unsent::new(wait)), wait);
+    poll_fn(|cx| leaving.poll(&mut stream.borrow_mut().inner, cx)).await;
 }
 
-/// How far a connection has left.
+/// Ends a connection that has nothing unsent, for another one that already has its place.
+pub(crate) async fn linger(mut stream: Stream) {
+    let mut leaving = Leaving::new(Step::Shuts, LINGER);
+    poll_fn(|cx| leaving.poll(&mut stream, cx)).await;
+}
+
+/// A closing connection.
 struct Leaving {
-    /// Fewer bytes than that wait to be sent.
-    unsent: u32,
-    is_shut: bool,
+    step: Step,
+    /// The time that the client has left, once everything was sent.
+    timer: Timer,
+    wait: Duration,
     input: Buffer,
 }
 
+/// The progress of a closing connection.
+enum Step {
+    Sends(Unsent),
+    Shuts,
+    /// The client is to close its side.
+    Lingers,
+}
+
 impl Leaving {
-    fn poll(
-        &mut self,
-        stream: &mut Stream,
-        timer: &mut Timer,
-        wait: Duration,
-        cx: &mut Context<'_>,
-    ) -> Poll<()> {
-        while self.unsent > 1 && stream.socket().poll_sent(self.unsent / 2, cx).is_ready() {
-            self.unsent /= 2;
-            timer.set(wait);
+    fn new(step: Step, wait: Duration) -> Self {
+        Self { step, timer: Timer::new(wait), wait, input: Buffer::default() }
+    }
+
+    fn poll(&mut self, stream: &mut Stream, cx: &mut Context<'_>) -> Poll<()> {
+        if let Step::Sends(unsent) = &mut self.step {
+            match unsent.poll(stream, cx) {
+                Poll::Ready(true) => {
+                    self.step = Step::Shuts;
+                    self.timer.set(self.wait);
+                }
+                Poll::Ready(false) => return Poll::Ready(()),
+                Poll::Pending => {}
+            }
         }
-        if self.unsent == 1 && !self.is_shut && Pin::new(&mut *stream).poll_shutdown(cx).is_ready()
-        {
-            self.is_shut = true;
-            timer.set(LINGER);
+        if matches!(self.step, Step::Shuts) && Pin::new(&mut *stream).poll_shutdown(cx).is_ready() {
+            self.step = Step::Lingers;
+            self.timer.set(LINGER);
         }
-        // What the client still sends is thrown away; only its end matters.
+        // Before reading, which may use up the turn of the task: a client that never stops sending gets no more time.
+        if !matches!(self.step, Step::Sends(_)) && self.timer.poll(cx).is_ready() {
+            return Poll::Ready(());
+        }
+        // What the client still sends is discarded; only the end of its data matters.
         while let Poll::Ready(read) = self.input.poll_fill(stream, cx) {
             if !matches!(read, Ok(1..)) {
                 return Poll::Ready(());
             }
             self.input.consume(self.input.bytes().len());
         }
-        timer.poll(cx)
+        self.input.release();
+        Poll::Pending
     }
 }

@@ -1,4 +1,4 @@
-//! One request of a connection that speaks HTTP/2, from its head until its response has left.
+//! One request of an HTTP/2 connection, from its head until its response was sent.
 
 use super::body::Body;
 use super::delivery::Delivery;
@@ -13,9 +13,9 @@ use crate::serve::attributes;
 use crate::serve::buffer::Outgoing;
 use crate::serve::clients::WaitCount;
 use crate::serve::log::Record;
-use crate::serve::lost::{Lost, Stop};
+use crate::serve::lost::{Failure, Lost, Stop};
 use crate::serve::orphan;
-use crate::serve::server_half::{Asked, ServerHalf};
+use crate::serve::server_half::{Asked, CUT_SHORT, ServerHalf};
 use crate::serve::table::LiveFrontend;
 use crate::wire::{Framing, RequestHead, RequestWriter, ResponseHead};
 use bytes::Bytes;
@@ -28,11 +28,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
-/// What a request takes besides its head and its attributes while it waits: its task, what the engine and `h2` keep of it,
-/// its line for the log. Measured: 5.2 KB with a short head.
+/// Memory of a waiting request besides its head and its attributes: its task, what the engine and `h2` keep of it,
+/// its log line. Measured: 5.2 KB with a short head.
 const STREAM_BYTES: usize = 5 << 10;
 
-/// Serves one request. What `h2` has read of its head is not kept: requests may wait for long, and there may be many.
+/// Serves one request. The head as `h2` read it is not kept, because many requests may wait for a long time.
 pub(super) fn serve(
     active: Active,
     frontend: Arc<LiveFrontend>,
@@ -69,28 +69,28 @@ async fn serve_text(
     active.0.count(is_given_up);
 }
 
-/// Has the runtime poll the sockets and run the tasks that are ready before this task goes on.
+/// Lets the runtime poll the sockets and run the tasks that are ready before this task continues.
 async fn catch_up() {
-    // A task that yields runs after the tasks that the runtime's next poll of the sockets wakes.
+    // A task that yields runs after the tasks that the next poll of the sockets wakes.
     tokio::task::yield_now().await;
 }
 
 type Replied = (Delivery, Record, Reply);
 
-/// One request on its way.
+/// One request in progress.
 struct One<'a> {
     shared: &'a Shared,
     frontend: &'a LiveFrontend,
     respond: &'a mut SendResponse<Bytes>,
     flow: Flow,
-    /// A response of our own that is being sent, with what is logged when it has ended.
+    /// A response of the daemon that is being sent, and its log record for when it has ended.
     replied: Option<Box<Replied>>,
     is_json: bool,
     is_head: bool,
 }
 
 impl One<'_> {
-    /// Serves it. Returns whether the client gave it up before its response began.
+    /// Serves the request. Returns whether the client cancelled it before its response began.
     async fn run(&mut self, text: Result<Vec<u8>, &'static str>, stream: RecvStream) -> bool {
         let (worker, peer) = (&self.shared.worker, &self.shared.peer);
         let mut head = RequestHead::default();
@@ -126,7 +126,7 @@ impl One<'_> {
             Err(stop) => Err(*stop),
         };
         match outcome {
-            // What is needed only from here on is not there while it waits.
+            // Boxed, so that a waiting request does not hold the memory that only forwarding needs.
             Ok(admitted) => Box::pin(self.forward(admitted, writer, body, record)).await,
             Err(Stop::Left) => {
                 self.frontend.tally.left.fetch_add(1, Ordering::Relaxed);
@@ -140,7 +140,7 @@ impl One<'_> {
         }
     }
 
-    /// Has it begin its walk, unless it is `refused` before that.
+    /// Submits the request, unless it was `refused` before.
     fn submit(
         &self,
         writer: &RequestWriter<'_>,
@@ -158,13 +158,13 @@ impl One<'_> {
             (Err(error), None) => return stopped(Reply::unfit(&error)),
             (Ok(asking), None) => asking,
         };
-        // The log has a copy of parts of its head.
+        // The log keeps a copy of parts of the head.
         let head = writer.bytes.len() + writer.head.fields.memory();
         asking.request.kept_bytes += STREAM_BYTES + head;
         submit(worker, asking)
     }
 
-    /// Serves an admitted request. Returns whether the client gave it up before its response began.
+    /// Serves an admitted request. Returns whether the client cancelled it before its response began.
     async fn forward(
         &mut self,
         (mut permit, waits): (Permit, WaitCount),
@@ -176,7 +176,7 @@ impl One<'_> {
         record.admitted();
         match self.exchange(&mut permit, waits, writer, body, &mut record).await {
             Ok((status, delivery)) => {
-                // The server is done, whatever its client does.
+                // The server is done, whatever the client does.
                 record.settle(worker, &permit);
                 drop(permit);
                 self.see_out(status, delivery, record).await;
@@ -186,7 +186,7 @@ impl One<'_> {
         }
     }
 
-    /// Has it walk the path.
+    /// Waits for the permit of the request.
     async fn admit(
         &mut self,
         submitted: Submitted,
@@ -203,7 +203,7 @@ impl One<'_> {
                 granted(worker, (waiting, waits), stop, || false).await?
             }
         };
-        // It may have been given up in the moment of the grant.
+        // The client may have cancelled it at the moment of the grant.
         if self.is_given_up(&permit).await {
             permit.withdraw();
             return Err(Stop::Left);
@@ -211,8 +211,8 @@ impl One<'_> {
         Ok((permit, waits))
     }
 
-    /// Takes what comes of a body that cannot be passed on yet. Ends with nothing if its client gives the request up, and
-    /// with an answer if too much has come.
+    /// Stores what arrives of a body that cannot be forwarded yet. Returns none if the client cancels the request,
+    /// and a response if too much has arrived.
     fn poll_stopped(&mut self, body: &mut Body<'_>, cx: &mut Context<'_>) -> Poll<Option<Reply>> {
         if self.respond.poll_reset(cx).is_ready() {
             return Poll::Ready(None);
@@ -223,7 +223,7 @@ impl One<'_> {
         }
     }
 
-    /// Waits until a server's response has left.
+    /// Waits until a server's response was sent.
     async fn see_out(&mut self, status: u16, delivery: Delivery, mut record: Record) {
         let (worker, tally) = (&self.shared.worker, &self.frontend.tally);
         let seen = delivery.see_out(&mut self.flow, self.frontend.timeouts.body).await;
@@ -239,13 +239,14 @@ impl One<'_> {
             }
             Err(None) => {
                 tally.left.fetch_add(1, Ordering::Relaxed);
-                let status = self.flow.has_no_head().then_some(status);
+                let status = self.flow.has_begun().then_some(status);
                 record.end_left(worker, None, status);
             }
         }
     }
 
-    /// Ends a request that has no whole response. Returns whether the client gave it up before that began.
+    /// Ends a request that got no complete response. Returns whether the client cancelled it before the response
+    /// began.
     fn lost(&mut self, lost: Lost, permit: Permit, mut record: Record) -> bool {
         let worker = &self.shared.worker;
         let Lost { stop, status, orphan } = lost;
@@ -253,7 +254,7 @@ impl One<'_> {
         match (stop, status) {
             (Stop::Left, status) => {
                 self.frontend.tally.left.fetch_add(1, Ordering::Relaxed);
-                let status = status.filter(|_| self.flow.has_no_head());
+                let status = status.filter(|_| self.flow.has_begun());
                 record.end_left(worker, Some(&permit), status);
             }
             (Stop::Reply(reply), Some(status)) => {
@@ -269,7 +270,8 @@ impl One<'_> {
         is_given_up
     }
 
-    /// Whether it was given up by now. What came while it waited may not have been read yet.
+    /// Whether the client has cancelled the request by now. A cancellation that arrived while it waited may not have
+    /// been read yet.
     async fn is_given_up(&mut self, permit: &Permit) -> bool {
         if permit.grant().since > permit.grant().arrival {
             catch_up().await;
@@ -277,8 +279,8 @@ impl One<'_> {
         poll_fn(|cx| Poll::Ready(self.respond.poll_reset(cx).is_ready())).await
     }
 
-    /// Sends the request and passes the response on until the server is done; answers its status, and what is
-    /// on its way.
+    /// Sends the request and forwards the response until the server is done. Returns its status, and the response on
+    /// its way.
     async fn exchange(
         &mut self,
         permit: &mut Permit,
@@ -332,15 +334,20 @@ impl One<'_> {
                     if is_answered {
                         self.respond.send_reset(Reason::INTERNAL_ERROR);
                     }
-                    let status = is_answered.then_some(response.status);
+                    // A head that has not left is dropped with the reset. So a malformed response that did not begin is
+                    // logged as an error alone; of any other, the log shows the status that was cut short.
+                    let is_malformed =
+                        matches!(failure, Failure::Response(why) if why != CUT_SHORT);
+                    let has_begun = is_answered && (!is_malformed || self.flow.has_begun());
+                    let status = has_begun.then_some(response.status);
                     return Err(Lost::new(failure, status, upstream, unfinished));
                 }
             }
         }
     }
 
-    /// Waits until a response of our own has left. The log needs to know when that was, and how much of it was
-    /// written, not whether the client read it.
+    /// Waits until a response of the daemon was sent. The log needs the time and the bytes written, not whether the
+    /// client read them.
     async fn see_out_reply(&mut self, replied: Replied) {
         let (delivery, mut record, reply) = replied;
         let _ = delivery.see_out(&mut self.flow, self.frontend.timeouts.body).await;
@@ -348,7 +355,7 @@ impl One<'_> {
         record.end_reply(&self.shared.worker, &reply);
     }
 
-    /// Sends a response of our own. It is logged when it has ended.
+    /// Sends a response of the daemon. It is logged when it has ended.
     fn reply(&mut self, reply: Reply, record: Record) {
         self.frontend.tally.respond(reply.status);
         match self.send_reply(&reply) {
@@ -357,7 +364,7 @@ impl One<'_> {
         }
     }
 
-    /// The same; nothing if the stream is gone.
+    /// Sends a response of the daemon; none if the stream is gone.
     fn send_reply(&mut self, reply: &Reply) -> Option<Delivery> {
         let page = self.frontend.pages.get(&reply.status);
         let (body, content_type) = reply.body(page, self.is_json);
@@ -370,10 +377,10 @@ impl One<'_> {
         for (name, value) in reply.fields() {
             response = response.header(name.to_ascii_lowercase(), value);
         }
-        // The parts are ours, so they fit together; a stream that is gone needs no answer.
+        // All parts are the daemon's own, so building cannot fail. A stream that is gone needs no response.
         let response = response.body(()).ok()?;
+        self.flow.give_head(response.headers());
         let mut stream = self.respond.send_response(response, self.is_head).ok()?;
-        self.flow.give_head();
         if !self.is_head {
             let len = body.len();
             stream.send_data(Bytes::from(body.into_owned()), true).ok()?;
@@ -394,7 +401,7 @@ mod tests {
         size_of::<F>()
     }
 
-    /// The rest is for the engine, for `h2` and for the log.
+    /// The other half is for the engine, `h2` and the log.
     #[test]
     fn the_task_of_a_waiting_request_is_small_d1() {
         assert!(size(serve_text) <= STREAM_BYTES / 2, "{} bytes", size(serve_text));

@@ -1,22 +1,23 @@
-//! The room for what clients send before it can be passed on, one account for all connections (D1).
+//! The memory for what clients send before it can be forwarded, one account for all connections (D1).
 //!
-//! A client has a quarter of it at most, so that one that fills its part leaves the rest to others. A request leaves the
-//! room once it has a connection to a server: from then on its stream's window bounds what it keeps, and the number of
-//! these connections bounds all such requests together. So it is never refused then, and takes no room from others.
+//! One client gets at most a quarter, so a client that fills its part leaves the rest to others. Once a request has a
+//! connection to a server, it no longer counts here: the window of its stream bounds what it keeps, and the number of
+//! server connections bounds all such requests together. So it is never refused from then on, and takes no room from
+//! others.
 
 use crate::serve::clients::Account;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What all requests of HTTP/2 may keep of bodies and trailers: full windows of 4,096 streams.
+/// Bytes of bodies and trailers that all HTTP/2 requests may keep: full windows of 4,096 streams.
 const EARLY_BYTES_MAX: usize = 256 << 20;
 
-/// The part that one client may have: one of so many.
+/// One client may use the room divided by this.
 const PARTS_OF_ONE: usize = 4;
 
-/// Of the whole process: its memory is one.
+/// One for the whole process, because its memory is shared.
 static ROOM: Room = Room::new(EARLY_BYTES_MAX);
 
-/// So many bytes, and how many of them are in use.
+/// A number of bytes, and how many of them are in use.
 #[derive(Debug)]
 pub(super) struct Room {
     used: AtomicUsize,
@@ -28,18 +29,18 @@ impl Room {
         Self { used: AtomicUsize::new(0), bytes_max }
     }
 
-    /// That of the process.
+    /// The room of the process.
     pub const fn of_process() -> &'static Self {
         &ROOM
     }
 
-    /// A part of it for a client of this account, nothing yet.
+    /// An empty part of the room, for a client of this account.
     pub const fn part<'a>(&'static self, account: &'a Account) -> Part<'a> {
         Part { room: self, account, has_left: false, bytes: 0 }
     }
 }
 
-/// What one request has of the room. It is given back when this is dropped.
+/// The part of the room that one request uses. It is returned on drop.
 #[derive(Debug)]
 pub(super) struct Part<'a> {
     room: &'static Room,
@@ -49,14 +50,14 @@ pub(super) struct Part<'a> {
 }
 
 impl Part<'_> {
-    /// Gives all of it back; from now on nothing counts here.
+    /// Returns the whole part. From now on nothing counts here.
     pub fn leave(&mut self) {
         self.has_left = true;
         let bytes = std::mem::take(&mut self.bytes);
         self.give_back(bytes);
     }
 
-    /// Has so many bytes from now on. Returns whether there is room for them; if not, it has what it had.
+    /// Changes the size of the part. Returns whether there is room; if not, the part keeps its size.
     #[must_use]
     pub fn resize(&mut self, bytes: usize) -> bool {
         if self.has_left {
@@ -79,7 +80,7 @@ impl Part<'_> {
     }
 
     fn give_back(&self, bytes: usize) {
-        // Most requests have nothing, and the account is every worker's.
+        // Most requests use nothing, and all workers share the account.
         if bytes > 0 {
             self.account.early_bytes.fetch_sub(bytes, Ordering::Relaxed);
             self.room.used.fetch_sub(bytes, Ordering::Relaxed);
@@ -129,7 +130,7 @@ mod tests {
         assert!(ROOM.part(&greedy).resize(25));
     }
 
-    /// What has a connection to a server goes on whatever the others have, and takes no room from them.
+    /// A request with a connection to a server continues whatever the others use, and takes no room from them.
     #[test]
     fn what_can_be_passed_on_takes_no_room_from_others_d1() {
         static ROOM: Room = Room::new(100);

@@ -1,8 +1,8 @@
-//! A client's stream below `h2`, both ways watched.
+//! A client's stream below `h2`, watched in both directions.
 //!
-//! `h2` reports a request when the block of its head is whole, and nothing before; and it does not report
-//! when a frame has left. So the heads of frames are read as they pass, and nothing else is. The stream
-//! itself outlives `h2`: what was written last must reach the client before it is closed.
+//! `h2` reports a request only when its header block is complete, and does not report when a frame was sent. So the
+//! heads of frames, and nothing else, are parsed as they pass. The stream itself outlives `h2`: the last bytes must
+//! reach the client before it is closed.
 
 use super::ahead;
 use super::frames::{CONTINUATION, END_HEADERS, Frames, HEADERS, Head, Part, WINDOW_UPDATE};
@@ -15,7 +15,7 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 
-/// Since when a header block is under way, if one is.
+/// When the current header block began; none between blocks.
 pub(super) type Since = Rc<Cell<Option<Instant>>>;
 
 /// A client's stream, watched.
@@ -90,23 +90,23 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
         Pin::new(&mut *self.inner.borrow_mut()).poll_flush(cx)
     }
 
-    /// Closes nothing: the owner of the stream does, when all has reached the client.
+    /// Does not close the stream: its owner does, after everything has reached the client.
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.poll_flush(cx)
     }
 }
 
-/// What is read along of a client's frames.
+/// What is parsed of a client's frames.
 #[derive(Debug, Default)]
 struct Blocks {
     /// Whether a header block has begun and not ended.
     is_open: bool,
-    /// By how much a window is widened, as far as that was read.
+    /// The increment of a window update, as far as it was read.
     by: u32,
 }
 
 impl Blocks {
-    /// A part of a frame has come. Returns by how much it widens the connection's window.
+    /// Processes a part of a frame. Returns by how much it widens the connection's window.
     fn read(&mut self, head: Head, part: Part<'_>) -> Option<u32> {
         match (head.kind, part) {
             (HEADERS | CONTINUATION, Part::Begin) => self.is_open = true,
@@ -134,7 +134,7 @@ mod tests {
         frame
     }
 
-    /// In one piece, and byte by byte.
+    /// Tested in one piece and byte by byte.
     #[test]
     fn a_block_begins_with_its_first_frame_and_ends_with_its_last() {
         let parts = [

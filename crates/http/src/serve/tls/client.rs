@@ -1,8 +1,7 @@
-//! TLS to servers: what a backend believes and shows, read once and shared by all of its connections.
+//! TLS to servers: what a backend trusts and presents, read once and shared by all of its connections.
 //!
-//! A [`ClientTls`] never changes: other settings, or files that were read again, are another one. Its
-//! sessions are those of one backend alone, so what was verified under other settings is not taken up
-//! again.
+//! A [`ClientTls`] never changes: if settings or files change, there is a new one. Its sessions belong to one backend
+//! only, so a session that was verified under other settings is never resumed.
 
 use super::load;
 use super::trust::{Roots, verifier};
@@ -18,13 +17,13 @@ use std::sync::Arc;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// Sessions of one backend that can be taken up again.
+/// Sessions of one backend that can be resumed.
 const SESSIONS_MAX: usize = 1_024;
 
 /// The TLS of one backend.
 pub(crate) struct ClientTls {
     pub spec: BackendTls,
-    /// None if the files could not be read: then no server is connected to, least of all without TLS.
+    /// None if the files could not be read. Then no server is connected to, least of all without TLS.
     connector: Option<TlsConnector>,
 }
 
@@ -42,7 +41,7 @@ impl ClientTls {
         let config = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
             .map_err(|error| error.to_string())?
-            // The settings choose the verifier; see there what is promised.
+            // The settings choose the verifier; `trust` states what it verifies.
             .dangerous()
             .with_custom_certificate_verifier(verifier);
         let mut config = match &spec.certificate {
@@ -58,12 +57,12 @@ impl ClientTls {
         Ok(Self { spec: spec.clone(), connector })
     }
 
-    /// One whose files could not be read.
+    /// The TLS of a backend whose files could not be read.
     pub fn unready(spec: &BackendTls) -> Self {
         Self { spec: spec.clone(), connector: None }
     }
 
-    /// What a backend has when its files cannot be read: what it had, unless that verifies less.
+    /// The TLS of a backend when its files cannot be read: the previous one, unless that verifies less.
     pub fn kept(known: Option<&Arc<Self>>, spec: &BackendTls) -> Arc<Self> {
         let is_enough = |known: &&Arc<Self>| {
             let verifies = known.spec.verify || !spec.verify;
@@ -76,7 +75,7 @@ impl ClientTls {
         self.connector.is_some()
     }
 
-    /// Shakes hands with a server; none if the files could not be read.
+    /// Performs the handshake with a server; none if the files could not be read.
     pub async fn connect(
         &self,
         name: ServerName<'static>,
@@ -86,14 +85,14 @@ impl ClientTls {
     }
 }
 
-/// What a server at this address is asked for. Where nothing can be asked for, nothing is verified, as the
-/// settings were checked; an IP address is not sent.
+/// The server name for a server at this address. If there is none, the settings were checked to verify nothing. An IP
+/// address is not sent.
 pub(crate) fn name_of(spec: &BackendTls, address: &Address) -> ServerName<'static> {
     let name = spec.name_of(address).and_then(|name| ServerName::try_from(name.into_string()).ok());
     name.unwrap_or_else(|| ServerName::from(IpAddr::V4(Ipv4Addr::UNSPECIFIED)))
 }
 
-/// Why TLS failed, for clients, if it did: names and authorities are not shown to them.
+/// Why TLS failed, for clients. Names and authorities are not disclosed to them.
 pub(crate) fn why(error: &io::Error) -> Option<&'static str> {
     use rustls::Error;
     let inner = error.get_ref()?.downcast_ref::<Error>()?;
@@ -131,7 +130,8 @@ mod tests {
     use paceline_routing::BackendTls;
     use std::sync::Arc;
 
-    /// A backend that cannot have what the settings say keeps what it had, but never verifies less than they say.
+    /// If the new files cannot be read, a backend keeps its old ones, but never verifies less than the settings
+    /// require.
     #[test]
     fn what_was_read_before_is_kept_unless_it_verifies_less() {
         let missing = BackendTls { ca: Some("/none".into()), ..BackendTls::default() };

@@ -1,7 +1,7 @@
-//! Which certificates of servers are believed.
+//! Which server certificates are trusted.
 //!
-//! Three ways, as the settings say: those of authorities that the system believes, those of a file, or
-//! any. In all of them the server has to prove that it has the certificate's key.
+//! There are three settings: authorities that the system trusts, authorities in a file, or any certificate. In each
+//! case the server must prove that it has the key of its certificate.
 
 use super::chain;
 use paceline_routing::BackendTls;
@@ -13,8 +13,8 @@ use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use std::sync::Arc;
 
-/// The certificates that the system believes, read when they are first asked for: once for all backends
-/// that are read together.
+/// The certificates that the system trusts. They are read when they are first needed, once for all backends that are
+/// read together.
 #[derive(Debug, Default)]
 pub(crate) struct Roots(Option<Result<Arc<RootCertStore>, String>>);
 
@@ -27,7 +27,7 @@ impl Roots {
 fn read_system() -> Result<Arc<RootCertStore>, String> {
     let found = rustls_native_certs::load_native_certs();
     let mut store = RootCertStore::empty();
-    // Some that a system has are older than what is understood; the others are as good without them.
+    // Some system certificates are too old to be parsed; the others are valid without them.
     store.add_parsable_certificates(found.certs);
     if store.is_empty() {
         let why = found.errors.first().map(|error| format!(" ({error})")).unwrap_or_default();
@@ -37,7 +37,7 @@ fn read_system() -> Result<Arc<RootCertStore>, String> {
     Ok(Arc::new(store))
 }
 
-/// The verifier of the certificates of a backend's servers.
+/// The verifier for the servers of a backend.
 pub(super) fn verifier(
     spec: &BackendTls,
     roots: &mut Roots,
@@ -63,8 +63,8 @@ pub(super) fn verifier(
     }
 }
 
-/// Believes the authorities of a file, and the certificates in it themselves: a server that vouches for
-/// itself is named by its own.
+/// Trusts the authorities in a file, and the certificates in it themselves. So a server with a self-signed
+/// certificate is trusted by listing that certificate.
 #[derive(Debug)]
 struct Listed {
     authorities: Arc<WebPkiServerVerifier>,
@@ -88,8 +88,8 @@ impl ServerCertVerifier for Listed {
             now,
         );
         match verified {
-            // By then it was found to be valid at this time. Most tools mark a certificate that vouches for
-            // itself as one of an authority, which no server's is otherwise.
+            // At this point the certificate was already found valid at this time. Most tools mark a self-signed
+            // certificate as that of an authority, which a server certificate otherwise never is.
             Err(error) if is_authority(&error) && self.listed.contains(end_entity) => {
                 verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
                 Ok(ServerCertVerified::assertion())
@@ -121,14 +121,14 @@ impl ServerCertVerifier for Listed {
     }
 }
 
-/// Whether a certificate was refused only because it is one of an authority.
+/// Whether a certificate was refused only because it is that of an authority.
 fn is_authority(error: &Error) -> bool {
     let Error::InvalidCertificate(CertificateError::Other(other)) = error else { return false };
     let inner = other.0.downcast_ref::<webpki::Error>();
     inner == Some(&webpki::Error::CaUsedAsEndEntity)
 }
 
-/// Believes any certificate.
+/// Trusts any certificate.
 #[derive(Debug)]
 struct Anyone(Arc<CryptoProvider>);
 

@@ -1,4 +1,4 @@
-//! What is taken and what is refused, from RFC 9112 and the promises H1 and D2.
+//! Tests which heads are accepted and which are refused, from RFC 9112 and the promises H1 and D2.
 
 use super::{Framing, HeadError, RequestHead, check_beginning, head_end};
 use crate::limits::{FIELDS_MAX, HEAD_BYTES_MAX, TARGET_BYTES_MAX};
@@ -12,7 +12,7 @@ fn read(text: &str) -> Result<RequestHead, HeadError> {
     Ok(head)
 }
 
-/// A head with these lines behind `Host`.
+/// A head with these lines after `Host`.
 fn with(lines: &str) -> Result<RequestHead, HeadError> {
     read(&format!("POST / HTTP/1.1\r\nHost: a\r\n{lines}\r\n"))
 }
@@ -153,7 +153,7 @@ fn lengths_have_a_maximum_d2() {
     assert_eq!(head_end(&endless, &mut 0), Err(HeadError::TargetTooLong), "no line end at all");
 }
 
-/// The end is found wherever the pieces end, looking at each byte once.
+/// The end is found however the head is split, and each byte is examined once.
 #[test]
 fn the_end_of_a_head_is_found_in_pieces() {
     let text = b"GET / HTTP/1.1\r\nHost: a\r\n\r\nrest";
@@ -177,7 +177,7 @@ fn another_protocol_is_known_by_its_first_bytes_d4() {
     }
     let long = "X".repeat(33);
     let other = ["\x16\x03\x01\x02\0", "\0", " GET", "\r\r", "\n", "SSH(2)", "EHLO\r\n", &long];
-    // A whole line without a version is no line of HTTP/1, whatever follows.
+    // A complete line without a version is not HTTP/1, whatever follows.
     let lines = ["EHLO a\r\n", "GET /\r\n", "USER a b c\r\nHTTP/1.1", "GET / http/1.1\r\n"];
     for bad in other.into_iter().chain(lines) {
         assert!(check_beginning(bad.as_bytes()).is_err(), "{bad:?}");

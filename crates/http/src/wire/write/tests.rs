@@ -1,4 +1,4 @@
-//! What servers and clients are sent, from RFC 9110, RFC 9112 and the promises H2 to H5.
+//! Tests what servers and clients are sent, from RFC 9110, RFC 9112 and the promises H2 to H5.
 
 use super::{Forwarded, RequestWriter, ResponseWriter, write_trailers};
 use crate::wire::request::RequestHead;
@@ -47,7 +47,7 @@ fn upgrades_pass_only_where_they_may_h3() {
     assert!(!sent(text, false, false).to_lowercase().contains("upgrade"));
 }
 
-/// The options stand in several fields, in any case; what only looks like one of them passes.
+/// The options are in several fields, in any case. Names that are only similar are forwarded.
 #[test]
 fn all_that_connection_names_goes_no_further_h3() {
     let text = "GET / HTTP/1.1\r\nHost: a\r\nX-One: 1\r\nConnection: X-THREE ,close,\tx-one\r\nX-Tow: 2\r\n\
@@ -59,7 +59,8 @@ fn all_that_connection_names_goes_no_further_h3() {
     );
 }
 
-/// What is said anew is said whatever `Connection` names: the length of a body, whom a request is from.
+/// Fields that the proxy writes itself are sent whatever `Connection` names: the length of a body, the origin of a
+/// request.
 #[test]
 fn what_the_proxy_says_itself_cannot_be_named_away_h3_h5() {
     let text = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nTE: trailers\r\nX-Forwarded-For: 203.0.113.1\r\n\
@@ -72,7 +73,7 @@ fn what_the_proxy_says_itself_cannot_be_named_away_h3_h5() {
     );
 }
 
-/// Under every name that either knows, rules read what the server does (H4).
+/// Under every name that either of them knows, rules read what the server reads (H4).
 #[test]
 fn what_is_read_is_what_is_written_h4() {
     let heads = [
@@ -173,7 +174,7 @@ fn trailers_pass_but_those_that_would_mislead() {
     assert!(write_trailers(b"X : 1\r\n", &mut vec![]).is_err());
 }
 
-/// A server may add trailers to the fields of the head, with both signs turned into one (H5).
+/// A server may add trailers to the fields of the head, and treat underscores as dashes (H5).
 #[test]
 fn trailers_that_would_be_taken_for_others_do_not_pass_h5() {
     for name in ["X_Forwarded_For", "x-forwarded_proto", "CONTENT_TYPE", "Proxy_Authorization"] {

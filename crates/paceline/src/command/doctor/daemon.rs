@@ -1,6 +1,7 @@
-//! The daemon: does it answer, is it of our version, and what does it say about itself.
+//! The daemon: whether it answers, whether it has our version, and what it reports.
 
 use super::{Finding, http};
+use crate::command::status::{self, failed_reload};
 use crate::command::{Reach, text, token};
 use crate::moment;
 use paceline_client::{Client, Error, Options, WhenAway};
@@ -10,13 +11,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// How long the daemon may take to answer.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 
-/// Open files that a daemon with as many clients as it lets in needs.
+/// Open files that a daemon with the maximum number of clients needs.
 const FILES_MIN: u64 = 10_240;
 
 /// How far two clocks may be apart.
 const CLOCK_MS_MAX: i64 = 2_000;
 
-/// Everything there is to find out about the daemon.
+/// All checks of the daemon.
 pub(super) fn look(reach: &Reach) -> Vec<Finding> {
     let target = match reach.target() {
         Ok(target) => target,
@@ -35,6 +36,7 @@ pub(super) fn look(reach: &Reach) -> Vec<Finding> {
             findings.push(files(status.get("open_files_max").and_then(Value::as_u64)));
             findings.extend(configuration(&status));
             findings.extend(reload(&status));
+            findings.extend(status::rules(&client).and_then(|rules| unsaved(&rules)));
             findings.extend(http::look(&status));
             findings.extend(token::ending(&client).iter().map(ends_soon));
             findings
@@ -92,7 +94,7 @@ fn version(status: &Value) -> Finding {
     }
 }
 
-/// Promise J7: what is answered before it is on disk.
+/// Promise J7: which transactions are answered before they are on disk.
 fn sync(status: &Value) -> Finding {
     if status.get("read_only") == Some(&Value::Bool(true)) {
         let next = "start it without --read-only if it should accept changes";
@@ -137,25 +139,30 @@ fn files(limit: Option<u64>) -> Finding {
     }
 }
 
-/// Without a daemon: what one that we start would get.
+/// Without a daemon: the limit that a daemon started by us would have.
 fn own_files() -> Finding {
     use rustix::process::{Resource, getrlimit};
     files(getrlimit(Resource::Nofile).maximum)
 }
 
-/// Whether the files of the configuration could be read when they were last read.
+/// Rules that a restart would change.
+fn unsaved(rules: &Value) -> Option<Finding> {
+    let next = "keep the running rules with: paceline rules save; see the saved ones with: paceline rules --saved";
+    Some(Finding::warn("rules", status::unsaved_rules(rules)?, next))
+}
+
+/// Whether the last reading of the configuration files succeeded.
 fn reload(status: &Value) -> Option<Finding> {
     let reload = status.get("reload")?;
-    let at = text(reload, "at");
-    if reload.get("ok") == Some(&Value::Bool(true)) {
+    let Some(message) = failed_reload(status) else {
+        let at = text(reload, "at");
         return Some(Finding::ok("reload", format!("the files of --config were read at {at}")));
-    }
-    let message = format!("the reload at {at} failed: {}", text(reload, "error"));
+    };
     let next = "correct the files and send SIGHUP; until then the daemon keeps its configuration";
     Some(Finding::fail("reload", message, next))
 }
 
-/// What is doubtful about the configuration.
+/// The warnings about the configuration.
 fn configuration(status: &Value) -> Vec<Finding> {
     let warnings = status.get("warnings").and_then(Value::as_array).cloned().unwrap_or_default();
     if warnings.is_empty() {

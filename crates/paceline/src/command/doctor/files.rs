@@ -1,4 +1,4 @@
-//! The data directory: is it there, is it closed to others, is there room, was anything lost.
+//! The data directory: whether it exists, whether it is closed to other users, free space, and lost data.
 
 use super::Finding;
 use paceline_host::{Mode, RealDisk, load_file};
@@ -8,14 +8,14 @@ use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _}
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Less room than this on the disk is doubtful, and less than that too little.
+/// Less free space than the first is a warning, less than the second an error.
 const SPACE_BYTES_LOW: u64 = 1 << 30;
 const SPACE_BYTES_MIN: u64 = 64 << 20;
 
-/// Entries of the directory that are looked at.
+/// The most entries of the directory that are checked.
 const ENTRIES_MAX: usize = 10_000;
 
-/// Everything there is to find out about a data directory.
+/// All checks of a data directory.
 pub(super) fn look(data: &Path) -> Vec<Finding> {
     let mut findings = vec![directory(data)];
     if !data.is_dir() || is_closed_to_us(data) {
@@ -33,11 +33,18 @@ pub(super) fn look(data: &Path) -> Vec<Finding> {
     findings
 }
 
-/// Whether the database of a stopped daemon is whole: all of its records are read.
+/// Whether the database of a stopped daemon is intact: all of its records are read.
 pub(super) fn database(path: &Path) -> Option<Finding> {
     let what = "database";
     if !path.exists() {
         return None;
+    }
+    if let Err(error) = std::fs::File::open(path)
+        && error.kind() == ErrorKind::PermissionDenied
+    {
+        // The file may be intact, so a restore is no remedy.
+        let message = format!("{}: only its owner and root can read it", path.display());
+        return Some(Finding::warn(what, message, "check it as root: sudo paceline doctor"));
     }
     let repair = "restore a backup with: paceline restore FILE";
     let loaded = match load_file(Arc::new(RealDisk), path, Mode::ReadOnly) {
@@ -67,7 +74,7 @@ pub(super) fn database(path: &Path) -> Option<Finding> {
     })
 }
 
-/// Whether this user may not see what is in a directory.
+/// Whether this user may not read a directory.
 fn is_closed_to_us(data: &Path) -> bool {
     let read = std::fs::read_dir(data);
     read.is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
@@ -211,7 +218,7 @@ fn socket_of(socket: &Path) -> Option<Finding> {
     Some(Finding::ok(what, format!("{name} (mode {mode:03o}){who}")))
 }
 
-/// Sockets that others may use, in a directory that keeps them out.
+/// Sockets that other users may use, in a directory that keeps them out.
 fn out_of_reach(data: &Path, sockets: &[PathBuf]) -> Option<Finding> {
     let modes = sockets.iter().filter_map(|socket| Some(mode(&socket.symlink_metadata().ok()?)));
     let open = modes.fold(0, |all, mode| all | mode);
@@ -271,7 +278,7 @@ mod tests {
         assert_eq!(look(&data)[0].state, State::Fail);
     }
 
-    /// What `serve --socket-mode` did is no mistake, but a directory that undoes it is.
+    /// Sockets opened by `serve --socket-mode` are no mistake, but a directory that makes them unreachable is.
     #[test]
     fn open_sockets_are_fine_where_they_can_be_reached() {
         let data = scratch("sockets");

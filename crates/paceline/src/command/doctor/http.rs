@@ -1,4 +1,4 @@
-//! The HTTP door: where it listens, what it could not do, and which servers are down.
+//! The HTTP door: where it listens, its problems, and which servers are down.
 
 use super::Finding;
 use crate::command::{as_text, text};
@@ -7,11 +7,11 @@ use serde_json::Value;
 /// Frontends or servers that are named; further ones are counted.
 const NAMED_MAX: usize = 10;
 
-/// What to do where a frontend is not as configured.
+/// What to do if a frontend is not as configured.
 pub(in crate::command) const DOOR_NEXT: &str = "free what it needs, which is tried again every second, or \
     correct it and apply the configuration again; until then what it has stays in use";
 
-/// What there is to find out, if there are frontends or servers.
+/// The checks, if there are frontends or servers.
 pub(super) fn look(status: &Value) -> Vec<Finding> {
     let Some(http) = status.get("http") else { return vec![] };
     // A daemon that drains has closed its frontends.

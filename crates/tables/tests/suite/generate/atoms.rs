@@ -20,14 +20,13 @@ pub fn pool_uuid(n: usize) -> Uuid {
 
 pub const POOL: usize = 24;
 
-/// What references can point to: rows that exist, and names of rows that this transaction
-/// inserts, with their table.
+/// What references can point to: existing rows, and names of rows that this transaction inserts, with their table.
 pub struct Target<'a> {
     pub tables: &'a Tables,
     pub names: &'a [(usize, String)],
 }
 
-/// A random value of `column`; now and then one that is none.
+/// A random value of `column`; now and then an invalid one.
 pub fn value(random: &mut Random, column: &Column, target: &Target<'_>) -> Json {
     if random.rare(150) {
         return junk(random);
@@ -149,7 +148,7 @@ pub fn constrained(random: &mut Random, kind: Kind) -> Base {
     base
 }
 
-/// A JSON value that is rarely what is wanted.
+/// A JSON value that is rarely valid.
 pub fn junk(random: &mut Random) -> Json {
     let set = |list| Json::Array(vec![Json::string("set"), Json::Array(list)]);
     match random.below(12) {

@@ -1,5 +1,5 @@
-//! Random schemas, transactions and monitor requests, from small pools of values so that rows
-//! meet: equal index values, matching conditions, references to rows that exist.
+//! Random schemas, transactions and monitor requests, from small pools of values so that rows interact: equal index
+//! values, matching conditions, references to existing rows.
 
 mod atoms;
 mod monitor;

@@ -8,7 +8,7 @@ use paceline_tables::json::Json;
 /// Which parts of a request are random.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
-    /// Every kind of change is told, so that replay is exact.
+    /// Every kind of change is reported, so that replay is exact.
     AllKinds,
     /// Any kinds may be left out.
     SomeKinds,
@@ -65,7 +65,7 @@ fn request(
     Json::object(members)
 }
 
-/// Clauses that parse: the generator of operations makes bad ones too, which have their own tests.
+/// Valid clauses: the generator of operations also makes invalid ones, which have their own tests.
 fn condition(random: &mut Random, model: &Model, table: usize) -> Json {
     let schema = &model.schema.tables[table];
     let mut clauses = Vec::new();

@@ -17,7 +17,7 @@ fn table(random: &mut Random, at: usize, tables: usize) -> Table {
     let count = random.between(1, 5);
     columns.extend((0..count).map(|at| column(random, at, tables)));
     columns[2..].sort_by(|a, b| a.name.cmp(&b.name));
-    // An index only on columns the journal keeps.
+    // Only columns that the journal keeps can be indexed.
     let kept: Vec<usize> = (2..columns.len()).filter(|at| !columns[*at].ephemeral).collect();
     let mut indexes = Vec::new();
     while !kept.is_empty() && random.chance(35) {
@@ -43,7 +43,7 @@ pub fn column(random: &mut Random, at: usize, tables: usize) -> Column {
     let value = random.chance(22).then(|| base(random, tables));
     let is_reference = |base: &Base| matches!(base.limit, Limit::Reference { .. });
     let refers = is_reference(&key) || value.as_ref().is_some_and(is_reference);
-    // A reference that must be there makes inserts fail; keep some.
+    // A required reference makes inserts fail; keep some.
     let min = usize::from(!random.chance(if refers { 85 } else { 45 }));
     let max = match random.below(10) {
         0..=4 if value.is_none() => 1,

@@ -7,8 +7,7 @@ use crate::random::Random;
 use paceline_tables::json::{Json, Object};
 use paceline_types::Uuid;
 
-/// What one operation is about, decided before any of them is written, so that references can
-/// point forward.
+/// The kind of one operation, decided before any operation is written, so that references can point forward.
 struct Plan {
     word: &'static str,
     table: usize,
@@ -111,7 +110,7 @@ impl Writer<'_> {
         value(self.random, column, &target)
     }
 
-    /// Values for `percent` of the columns, and for all that have no valid default.
+    /// Values for `percent` of the columns, and for all columns without a valid default.
     fn row(&mut self, table: usize, percent: usize) -> Json {
         let insert = percent > 50;
         let mut members = Vec::new();
@@ -153,7 +152,7 @@ impl Writer<'_> {
     fn mutation(&mut self, table: usize) -> Json {
         let columns = &self.schema.tables[table].columns[2..];
         let mut column = self.random.pick(columns);
-        // Numbers and collections can be mutated, other columns refuse; look for one that can.
+        // Numbers and collections can be mutated, other columns refuse; look for a mutable one.
         for _ in 0..4 {
             if !column.can_change() || (column.is_scalar() && !column.is_numeric()) {
                 column = self.random.pick(columns);
@@ -209,7 +208,7 @@ impl Writer<'_> {
     }
 }
 
-/// A random clause on a column of `table`; the argument is in half of all cases from a row.
+/// A random clause on a column of `table`; in half of all cases the argument comes from a row.
 pub fn clause(
     random: &mut Random,
     schema: &Schema,
@@ -242,13 +241,12 @@ pub fn clause(
     Json::Array(vec![Json::string(name), Json::string(function), argument])
 }
 
-/// `operation` with something wrong in its form.
+/// `operation` with an error in its form.
 fn spoilt(random: &mut Random, operation: Json) -> Json {
     let Json::Object(object) = operation else { return operation };
     let mut members: Vec<(Box<str>, Json)> =
         object.iter().map(|(name, value)| (name.into(), value.clone())).collect();
-    // A name that is not defined after all would leave its references with a UUID that only the
-    // database knows.
+    // If the name were not defined after all, its references would have a UUID that only the database knows.
     let choice: Vec<usize> =
         (0..members.len()).filter(|at| &*members[*at].0 != "uuid-name").collect();
     let at = *random.pick(&choice);

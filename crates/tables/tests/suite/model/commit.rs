@@ -12,16 +12,16 @@ use std::rc::Rc;
 #[derive(Debug)]
 pub struct Settled {
     pub tables: Tables,
-    /// Rows that came out as they went in only because a weak reference that the transaction
-    /// added was removed again; whether such a row counts as changed is open.
+    /// Rows whose content is unchanged only because a weak reference that the transaction added was removed again.
+    /// Whether such a row counts as changed is unspecified.
     pub open: BTreeSet<(usize, Uuid)>,
-    /// Rows deleted because nothing referred to them.
+    /// Rows deleted because they were not referred to.
     pub collected: usize,
     /// Rows that lost weak references.
     pub dangling: usize,
 }
 
-/// What `tables` becomes at commit, or why it cannot be.
+/// The tables after the commit, or the tags of its error.
 pub fn settle(schema: &Schema, mut tables: Tables, before: &Tables) -> Result<Settled, Tags> {
     if !strong_references_hold(schema, &tables) {
         return Err(vec!["referential integrity violation"]);
@@ -33,7 +33,7 @@ pub fn settle(schema: &Schema, mut tables: Tables, before: &Tables) -> Result<Se
         }
     }
     let mut open = BTreeSet::new();
-    // A pair of a map that goes for its weak side can take the last strong reference with it.
+    // A pair of a map that is removed for its weak side can hold the last strong reference to a row.
     while drop_dangling(schema, &mut tables, &mut open)? {
         collected += collect_garbage(schema, &mut tables);
     }
@@ -56,7 +56,7 @@ pub fn settle(schema: &Schema, mut tables: Tables, before: &Tables) -> Result<Se
     Ok(Settled { tables, open, collected, dangling })
 }
 
-/// Gives a row that came out as it went in its old version back; answers whether it did.
+/// Restores the old version of a row whose content is unchanged; returns whether it did.
 fn keep_unchanged(
     rows: &mut std::collections::BTreeMap<Uuid, Row>,
     before: &std::collections::BTreeMap<Uuid, Row>,

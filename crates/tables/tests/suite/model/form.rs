@@ -1,10 +1,10 @@
-//! The form of an operation: which members it must and may have.
+//! The form of an operation: its required and optional members.
 
 use super::schema::Schema;
 use paceline_tables::is_id;
 use paceline_tables::json::Json;
 
-/// An operation being read. Whatever is wrong with its members is one syntax error.
+/// An operation being read. Any errors in its members together are one syntax error.
 pub struct Form<'a> {
     operation: &'a Json,
     used: Vec<&'a str>,
@@ -64,7 +64,7 @@ impl<'a> Form<'a> {
         self.required(name, array)?.as_array()
     }
 
-    /// Whether every member was as it should be and none was left over.
+    /// Whether every member was valid and none was left over.
     pub fn check(self) -> Result<(), Vec<&'static str>> {
         let members = self.operation.as_object();
         let left_over =

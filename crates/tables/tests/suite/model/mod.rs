@@ -1,8 +1,8 @@
-//! The reference model: an OVSDB database that is slow and obviously right.
+//! The reference model: an OVSDB database that is slow and obviously correct.
 //!
-//! Rows in maps, every search a full scan, rollback by keeping the copy from before, references
-//! and uniqueness checked over the whole database after every transaction. Written from RFC 7047;
-//! shares nothing with the crate under test but the JSON value and the UUID.
+//! Rows are in maps, every search is a full scan, rollback keeps the previous copy, and references and uniqueness
+//! are checked over the whole database after every transaction. Written from RFC 7047; shares nothing with the
+//! crate under test but the JSON value and the UUID.
 
 mod clause;
 pub mod commit;
@@ -28,7 +28,7 @@ pub type Row = Rc<Vec<Value>>;
 /// The rows of every table.
 pub type Tables = Vec<BTreeMap<Uuid, Row>>;
 
-/// What an operation must answer.
+/// The expected answer to an operation.
 #[derive(Debug)]
 pub enum Answer {
     Empty,
@@ -45,20 +45,20 @@ pub enum Answer {
     Null,
 }
 
-/// What a transaction must do.
+/// The expected outcome of a transaction.
 #[derive(Debug)]
 pub enum Reply {
     Done {
         answers: Vec<Answer>,
-        /// The content after, unless the transaction failed.
+        /// The content afterwards, unless the transaction failed.
         settled: Option<Settled>,
     },
     Waiting,
 }
 
-/// What surrounds a transaction.
+/// The context of a transaction.
 pub struct Setting<'a> {
-    /// The UUID that the real database answered to each operation, if it did.
+    /// The UUID that the real database returned for each operation, if any.
     pub inserted: &'a [Option<Uuid>],
     /// Locks that the client owns.
     pub locks: &'a [&'a str],
@@ -72,7 +72,7 @@ pub struct Model {
     pub tables: Tables,
 }
 
-/// UUIDs that the model made up because the real ones cannot be known begin with this byte.
+/// The first byte of UUIDs that the model made up because the real ones cannot be known.
 pub const MADE_UP: u8 = 0xee;
 
 /// A transaction in progress.
@@ -105,7 +105,7 @@ impl Model {
         Self { schema, tables }
     }
 
-    /// What `operations` must do now; changes nothing.
+    /// The expected outcome of `operations`; changes nothing.
     pub fn execute(&self, operations: &[Json], setting: &Setting<'_>) -> Reply {
         let mut run = Run {
             schema: &self.schema,

@@ -39,7 +39,7 @@ impl Mutation {
         let changed = match (self.mutator.as_str(), value, &self.argument) {
             ("insert", Value::Set(old), Value::Set(more)) => Value::Set(old | more),
             ("insert", Value::Map(old), Value::Map(more)) => {
-                // Pairs whose key is there already are not changed.
+                // Pairs whose key exists already are not changed.
                 let mut map = more.clone();
                 map.extend(old.clone());
                 Value::Map(map)
@@ -68,7 +68,7 @@ impl Mutation {
                         tags.push("constraint violation");
                     }
                 }
-                // Which of several errors is found first is open.
+                // Which of several errors is found first is unspecified.
                 Err(tag) => tags.extend([tag, "constraint violation"]),
             }
         }
@@ -86,7 +86,7 @@ fn filtered(
 fn compute(atom: &Atom, mutator: &str, argument: &Atom) -> Result<Atom, &'static str> {
     match (atom, argument) {
         (Atom::Integer(x), Atom::Integer(y)) => {
-            // Wide enough for every result, so that only the end decides what is in range.
+            // Wide enough for every result, so that only the final result is checked for its range.
             let (x, y) = (i128::from(*x), i128::from(*y));
             let wide = match mutator {
                 "+=" => x + y,

@@ -24,7 +24,7 @@ impl Run<'_> {
         let table = operation.as_object().and_then(|op| op.get("table")?.as_str());
         let table = table.and_then(|name| self.schema.table(name));
         match result {
-            // An operation that is wrong and forbidden may be refused for either.
+            // An operation that is both invalid and forbidden may be refused for either reason.
             Err(Stop::Error(mut tags)) if table.is_some() && table == self.setting.maintained => {
                 tags.push("permission error");
                 Err(Stop::Error(tags))
@@ -74,7 +74,7 @@ impl Run<'_> {
         Ok(answer)
     }
 
-    /// The tags that only come from who asks and where.
+    /// The tags that depend only on the client and the table.
     fn forbidden(&self, table: usize) -> Tags {
         if self.setting.maintained == Some(table) { vec!["permission error"] } else { Vec::new() }
     }
@@ -84,7 +84,7 @@ impl Run<'_> {
         json.iter().map(|clause| Clause::read(clause, schema, &mut |n| self.resolve(n))).collect()
     }
 
-    /// A row of defaults with the values that `json` names, and which those are.
+    /// A row of defaults with the values that `json` names, and which columns those are.
     fn row(&mut self, json: &Json, table: usize) -> Result<(Vec<Value>, Vec<usize>), Tags> {
         let schema = &self.schema.tables[table];
         let mut row: Vec<Value> = schema.columns.iter().map(Value::default_of).collect();
@@ -225,7 +225,7 @@ impl Run<'_> {
         let (mutations, condition) = (mutations.unwrap(), condition.unwrap());
         let rows = self.matching(table, &condition);
         let count = rows.len();
-        // Which row is mutated first is open, so any row's error may be the one reported.
+        // Which row is mutated first is unspecified, so any row's error may be the one reported.
         let mut tags = Vec::new();
         for (uuid, mut row) in rows {
             let fields = Rc::make_mut(&mut row);

@@ -136,7 +136,7 @@ impl Column {
         weak(&self.key) || self.value.as_ref().is_some_and(weak)
     }
 
-    /// Whether clients may change it: a weak reference goes away with its row, so it is always.
+    /// Whether clients may change it. A weak reference is removed with its row, so it is always mutable.
     pub fn can_change(&self) -> bool {
         self.mutable || self.has_weak()
     }
@@ -180,13 +180,13 @@ impl Schema {
         self.tables.iter().position(|table| table.name == name)
     }
 
-    /// Whether rows of a table live on their own; without any root table, all do.
+    /// Whether rows of a table are kept without references; without any root table, all are.
     pub fn is_root(&self, table: usize) -> bool {
         self.tables[table].root || !self.tables.iter().any(|table| table.root)
     }
 
-    /// Whether the journal keeps a column: an ephemeral one only if rows live by it, or if it must
-    /// hold a reference, for which there is no default.
+    /// Whether the journal keeps a column. It keeps an ephemeral one only if rows exist by its references, or if it
+    /// must hold a reference, for which there is no default.
     pub fn is_kept(&self, table: usize, column: usize) -> bool {
         let table = &self.tables[table];
         let needed = table.columns[column].min > 0;

@@ -6,8 +6,8 @@ use paceline_tables::value::{self, Datum};
 use paceline_types::Uuid;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Tags of which the real error must have one: where a request is wrong in several ways, the
-/// protocol does not say which is reported.
+/// Tags of which the real error must have one: if a request is wrong in several ways, the protocol does not say
+/// which error is reported.
 pub type Tags = Vec<&'static str>;
 
 /// A double with an order; the model never holds NaN or negative zero.
@@ -135,7 +135,7 @@ impl Value {
         }
     }
 
-    /// What the database holds, element by element.
+    /// The model's value of a datum of the database.
     pub fn of(datum: &Datum, column: &Column) -> Self {
         if column.value.is_some() {
             let pairs = datum.pairs().iter().map(|(k, v)| (Atom::of(k), Atom::of(v)));
@@ -144,7 +144,7 @@ impl Value {
         Self::Set(datum.atoms().iter().map(Atom::of).collect())
     }
 
-    /// Reads a value of `column`, checking everything but with other bounds on its size.
+    /// Reads a value of `column`, checking all constraints but with other bounds on its size.
     pub fn read(
         json: &Json,
         column: &Column,
@@ -187,7 +187,7 @@ impl Value {
         if set.len() == list.len() { Ok(Self::Set(set)) } else { Err(vec!["ovsdb error"]) }
     }
 
-    /// Reads what the server wrote, which is of the column's form but may have any size.
+    /// Reads a value that the server wrote, which has the column's form but may have any size.
     pub fn read_any(json: &Json, column: &Column) -> Self {
         let mut free = column.clone();
         free.key.allowed = None;
@@ -253,7 +253,7 @@ impl Value {
         Json::Array(vec![Json::string(word), Json::Array(list)])
     }
 
-    /// The UUIDs that `column` refers to by the side that has the reference.
+    /// The UUIDs that `column` refers to on the side that has the reference.
     pub fn references(&self, value_side: bool) -> Vec<Uuid> {
         let uuid = |atom: &Atom| match atom {
             Atom::Uuid(uuid) => *uuid,
@@ -267,7 +267,7 @@ impl Value {
         }
     }
 
-    /// This value with every UUID replaced by what `rename` says.
+    /// This value with every UUID replaced by the result of `rename`.
     pub fn renamed(&self, rename: &dyn Fn(Uuid) -> Uuid) -> Self {
         let one = |atom: &Atom| match atom {
             Atom::Uuid(uuid) => Atom::Uuid(rename(*uuid)),
@@ -279,7 +279,7 @@ impl Value {
         }
     }
 
-    /// What this becomes by the difference `by`, as the update2 notation defines differences.
+    /// The result of applying the difference `by`, as the update2 notation defines differences.
     pub fn patched(&self, by: &Self, column: &Column) -> Self {
         match (self, by) {
             _ if column.max == 1 => by.clone(),

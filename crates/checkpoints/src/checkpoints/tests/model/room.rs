@@ -1,4 +1,4 @@
-//! Room in a full queue: the waiter that a newcomer displaces where flows share it.
+//! Room in a full queue: the waiter that a newcomer displaces when flows share the queue.
 
 use super::{Came, Checkpoint, Counter, Ticket};
 use crate::spec::Mode;
@@ -7,9 +7,9 @@ use paceline_types::Time;
 /// Room for a newcomer.
 pub enum Room {
     Free,
-    /// The place of this waiter, because so many wait.
+    /// The place of this waiter, because this many wait.
     Displaces(usize, u64),
-    /// None, because so many wait.
+    /// No room, because this many wait.
     Full(u64),
 }
 
@@ -55,7 +55,7 @@ impl Checkpoint {
         }
     }
 
-    /// Takes the waiter out that makes room, if one has to.
+    /// Removes the waiter that makes room, if one must leave.
     pub fn displace(&mut self, now: Time, key: u64, ticket: &Ticket) -> Option<(u64, Came)> {
         let Room::Displaces(index, max) = self.room(&self.counters[&key], ticket) else {
             return None;

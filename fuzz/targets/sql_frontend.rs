@@ -1,0 +1,4 @@
+//! Fuzzes the parser of messages of PostgreSQL clients, and writes them anew.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| paceline_fuzz::sql_frontend::check(data));
