@@ -17,7 +17,7 @@ use std::thread;
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 
 use crate::client::READ_TIMEOUT;
-use crate::server::paceline_binary;
+use crate::server::{EXACT_MEMORY, paceline_binary};
 use crate::{Api, Client, Scratch};
 
 /// How the daemon is started. Its data folder is always `DIR/data` in its scratch folder.
@@ -111,7 +111,7 @@ impl Launch {
 
     fn command(&self) -> Command {
         let mut command = Command::new(paceline_binary());
-        command.args(&self.args).envs(self.envs.iter().cloned());
+        command.args(&self.args).envs(EXACT_MEMORY).envs(self.envs.iter().cloned());
         command
     }
 }

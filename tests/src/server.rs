@@ -12,6 +12,11 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{Client, Scratch};
 
+/// The environment of every Paceline under test. Its allocator uses small pages and returns freed memory at once, so that
+/// its resident memory is what it holds, not what the allocator keeps for later.
+pub(crate) const EXACT_MEMORY: [(&str, &str); 2] =
+    [("MIMALLOC_ALLOW_THP", "0"), ("MIMALLOC_PURGE_DELAY", "0")];
+
 /// Which program is under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -371,6 +376,7 @@ fn paceline_command(dir: &Path, options: &Options) -> Command {
         command.arg("--database").arg(file);
     }
     command.args(["--api", "none", "--sql", "none"]);
+    command.envs(EXACT_MEMORY);
     if options.read_only {
         command.arg("--read-only");
     }
