@@ -2,18 +2,18 @@
 
 use crate::serve::admit::{Submitted, granted_to, submit};
 use crate::serve::attributes::{self, Peer, Speaker};
-use crate::serve::buffer::{Buffer, Prefixed};
 use crate::serve::connections::CountedConnection;
 use crate::serve::h1::Connection;
-use crate::serve::listen::{BACKLOG, ListenPoint, Listening};
 use crate::serve::log::Record;
 use crate::serve::lost::Stop;
-use crate::serve::stream::{Socket, Stream};
 use crate::serve::table::LiveFrontend;
-use crate::serve::task;
-use crate::serve::timer::Timer;
 use crate::serve::worker::{Present, Worker};
 use crate::wire::read_proxy_header;
+use paceline_net::buffer::{Buffer, Prefixed};
+use paceline_net::listen::{BACKLOG, ListenPoint, Listening};
+use paceline_net::stream::{Socket, Stream};
+use paceline_net::task;
+use paceline_net::timer::Timer;
 use rustix::net::SocketFlags;
 use std::future::poll_fn;
 use std::io;

@@ -4,9 +4,9 @@ use crate::respond::Reply;
 use crate::serve::attributes::Asking;
 use crate::serve::clients::WaitCount;
 use crate::serve::lost::Stop;
-use crate::serve::stream::Socket;
 use crate::serve::worker::Worker;
 use paceline_host::{Admission, Permit, Waiting};
+use paceline_net::stream::Socket;
 use paceline_types::Refusal;
 
 /// The immediate outcome of a submitted request.

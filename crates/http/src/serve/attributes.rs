@@ -4,10 +4,10 @@
 //! server will get (H4). A field that is not forwarded has no attribute.
 
 use crate::serve::clients::Client;
-use crate::serve::listen::ListenPoint;
 use crate::serve::table::{FieldsRead, LiveFrontend};
 use crate::wire::{Forwarded, Header, RequestHead, RequestWriter};
 use paceline_host::Control;
+use paceline_net::listen::ListenPoint;
 use paceline_routing::{Frontend, UserFrom};
 use paceline_types::{AttributeError, Attributes, Known, Request};
 use std::borrow::Cow;

@@ -9,12 +9,12 @@
 use crate::limits::INTERIM_RESPONSES_MAX;
 use crate::serve::orphans::Entry;
 use crate::serve::table::duration;
-use crate::serve::task;
-use crate::serve::timer::Timer;
 use crate::serve::upstream::Upstream;
 use crate::serve::worker::Worker;
 use crate::wire::{Decoder, ResponseHead, head_end};
 use paceline_host::Permit;
+use paceline_net::task;
+use paceline_net::timer::Timer;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};

@@ -5,14 +5,14 @@
 //! connection can be reused. Never holds more than two buffers: its caller takes what was read before it asks for
 //! more.
 
-use super::buffer::Outgoing;
 use super::lost::Failure;
 use super::orphan::Unfinished;
 use super::table::duration;
-use super::timer::Timer;
 use super::upstream::Upstream;
 use crate::limits::INTERIM_RESPONSES_MAX;
 use crate::wire::{Decoder, Encoder, Framing, ResponseHead, head_end};
+use paceline_net::buffer::Outgoing;
+use paceline_net::timer::Timer;
 use std::io;
 use std::task::{Context, Poll};
 use std::time::Duration;

@@ -6,9 +6,9 @@ mod trust;
 pub(crate) use client::{ClientTls, name_of, why};
 pub(crate) use trust::Roots;
 
-use crate::serve::buffer::Prefixed;
-use crate::serve::file;
-use crate::serve::stream::{Socket, Stream};
+use paceline_net::buffer::Prefixed;
+use paceline_net::file;
+use paceline_net::stream::{Socket, Stream};
 use paceline_routing::Frontend;
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject as _;

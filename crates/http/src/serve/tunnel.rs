@@ -1,8 +1,8 @@
 //! An upgraded connection: relays bytes in both directions, whatever they mean.
 
-use crate::serve::buffer::{Buffer, Outgoing};
 use crate::serve::h1::ClientHalf;
 use crate::serve::upstream::Upstream;
+use paceline_net::buffer::{Buffer, Outgoing};
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;

@@ -7,8 +7,8 @@
 //! has taken nothing for too long.
 
 use crate::serve::presence::Presence;
-use crate::serve::stream::{Stream, UNSENT_BYTES_MAX};
-use crate::serve::timer::Timer;
+use paceline_net::stream::{Stream, UNSENT_BYTES_MAX};
+use paceline_net::timer::Timer;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;

@@ -3,13 +3,13 @@
 //! Each worker keeps its own, without locks and without waking other threads. The most recently used connection is
 //! used first, so that unneeded connections grow old and are closed.
 
-use crate::serve::buffer::Buffer;
 use crate::serve::descriptors::ServerDescriptor;
-use crate::serve::dial;
-use crate::serve::resolve;
-use crate::serve::stream::{ServerStream, Socket};
 use crate::serve::table::{LiveServer, duration};
 use crate::serve::tls;
+use paceline_net::buffer::Buffer;
+use paceline_net::dial;
+use paceline_net::resolve;
+use paceline_net::stream::{ServerStream, Socket};
 use paceline_routing::Address;
 use paceline_types::{BackendId, ServerId};
 use std::cell::{Cell, RefCell};

@@ -2,10 +2,10 @@
 
 use super::{Peer, Speaker, UserFrom, cookie, decode_base64, forwarded_address, gathered, user};
 use crate::serve::clients::Client;
-use crate::serve::listen::ListenPoint;
 use crate::serve::table::{Extras, LiveFrontend};
 use crate::wire::{Forwarded, RequestHead, RequestWriter};
 use paceline_engine::{Config, Engine, Outcome, Plan, prepare};
+use paceline_net::listen::ListenPoint;
 use paceline_routing::Frontend;
 use paceline_rules::{Action, Rule, Then};
 use paceline_types::{Known, Request, Time};

@@ -4,13 +4,13 @@
 //! response may arrive while the request is still being sent. The task is polled when one of the two sockets or the
 //! timer is ready.
 
-use crate::serve::buffer::{Buffer, Outgoing};
 use crate::serve::lost::Failure;
 use crate::serve::orphan::Unfinished;
 use crate::serve::server_half::ServerHalf;
-use crate::serve::stream::Stream;
-use crate::serve::timer::Timer;
 use crate::wire::{Decoder, Encoder, Framing, ResponseWriter, write_trailers};
+use paceline_net::buffer::{Buffer, Outgoing};
+use paceline_net::stream::Stream;
+use paceline_net::timer::Timer;
 use std::cell::Cell;
 use std::task::{Context, Poll};
 

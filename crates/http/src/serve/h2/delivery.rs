@@ -5,10 +5,10 @@
 
 use super::sent::{Flow, PIECE_MIN, memory_of};
 use crate::serve::lost::Failure;
-use crate::serve::timer::Timer;
 use bytes::{Bytes, BytesMut};
 use h2::{Reason, SendStream};
 use http::HeaderMap;
+use paceline_net::timer::Timer;
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;

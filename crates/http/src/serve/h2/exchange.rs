@@ -9,11 +9,11 @@ use super::sent::Flow;
 use crate::serve::lost::Failure;
 use crate::serve::orphan::Unfinished;
 use crate::serve::server_half::ServerHalf;
-use crate::serve::timer::Timer;
 use crate::wire::{Framing, Header, ResponseHead, read_trailers};
 use bytes::{Bytes, BytesMut};
 use h2::server::SendResponse;
 use http::{HeaderMap, HeaderName, HeaderValue, Response};
+use paceline_net::timer::Timer;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 

@@ -8,11 +8,11 @@
 //! its way. It gives its place back, and then the client has `LINGER` to read that it ends.
 
 use super::Wire;
-use crate::serve::buffer::{Buffer, Prefixed};
-use crate::serve::stream::Stream;
-use crate::serve::timer::Timer;
 use crate::serve::unsent::Unsent;
 use h2::Reason;
+use paceline_net::buffer::{Buffer, Prefixed};
+use paceline_net::stream::Stream;
+use paceline_net::timer::Timer;
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::pin::Pin;

@@ -5,7 +5,7 @@
 
 use super::load;
 use super::trust::{Roots, verifier};
-use crate::serve::stream::Socket;
+use paceline_net::stream::Socket;
 use paceline_routing::{Address, BackendTls, Certificate};
 use rustls::client::Resumption;
 use rustls::pki_types::ServerName;

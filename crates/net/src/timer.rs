@@ -11,7 +11,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 /// The timer of one connection.
 #[derive(Debug)]
-pub(crate) struct Timer {
+pub struct Timer {
     sleep: Pin<Box<Sleep>>,
     deadline: Instant,
 }

@@ -4,7 +4,7 @@
 //! The next address is tried when the previous one has failed, or has not responded for a moment. All attempts
 //! continue in parallel, and the first one that connects wins.
 
-use crate::serve::timer::Timer;
+use crate::timer::Timer;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
@@ -22,7 +22,7 @@ const PAUSE_MIN: Duration = Duration::from_millis(10);
 
 /// Connects to the first of these addresses that responds. Every address is tried before `until`; the caller enforces
 /// the timeout.
-pub(crate) async fn first(addresses: &[SocketAddr], until: Instant) -> io::Result<TcpStream> {
+pub async fn first(addresses: &[SocketAddr], until: Instant) -> io::Result<TcpStream> {
     if let [only] = addresses {
         return TcpStream::connect(only).await;
     }

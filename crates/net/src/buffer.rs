@@ -26,7 +26,7 @@ thread_local! {
 
 /// Bytes that were read and not yet used.
 #[derive(Debug, Default)]
-pub(crate) struct Buffer {
+pub struct Buffer {
     bytes: Box<[u8]>,
     start: usize,
     end: usize,
@@ -35,10 +35,12 @@ pub(crate) struct Buffer {
 }
 
 impl Buffer {
+    /// The bytes that were read and not yet used.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[self.start..self.end]
     }
 
+    /// Whether there are none.
     pub const fn is_empty(&self) -> bool {
         self.start == self.end
     }
@@ -153,12 +155,14 @@ impl Drop for Buffer {
 
 /// Bytes that are still to be written.
 #[derive(Debug, Default)]
-pub(crate) struct Outgoing {
+pub struct Outgoing {
+    /// All bytes, those that were written included.
     pub bytes: Vec<u8>,
     written: usize,
 }
 
 impl Outgoing {
+    /// Whether there is nothing to write, and nothing was written since `clear`.
     pub const fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
@@ -168,6 +172,7 @@ impl Outgoing {
         self.written
     }
 
+    /// Drops all bytes.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.written = 0;
@@ -209,12 +214,14 @@ impl Outgoing {
 
 /// A stream from which some bytes were already read.
 #[derive(Debug)]
-pub(crate) struct Prefixed<S> {
+pub struct Prefixed<S> {
     buf: Buffer,
+    /// The stream that the rest is read from.
     pub inner: S,
 }
 
 impl<S> Prefixed<S> {
+    /// A stream whose first bytes are in `buf`.
     pub const fn new(buf: Buffer, inner: S) -> Self {
         Self { buf, inner }
     }

@@ -9,7 +9,7 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 
 /// Reads a file of at most `bytes_max` bytes.
-pub(crate) fn read(name: &str, bytes_max: u64) -> io::Result<Vec<u8>> {
+pub fn read(name: &str, bytes_max: u64) -> io::Result<Vec<u8>> {
     // Opening a pipe would block until a process opens it for writing.
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(name)?;

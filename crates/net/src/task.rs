@@ -8,12 +8,12 @@
 use paceline_host::{Panicked, contained};
 
 /// Runs a task of one connection on this worker.
-pub(crate) fn spawn(task: impl Future<Output = ()> + 'static) {
+pub fn spawn(task: impl Future<Output = ()> + 'static) {
     spawn_or(task, |_| {});
 }
 
 /// Runs a task of one connection, and calls `panicked` if it panicked.
-pub(crate) fn spawn_or(
+pub fn spawn_or(
     task: impl Future<Output = ()> + 'static,
     panicked: impl FnOnce(Panicked) + 'static,
 ) {
@@ -83,7 +83,7 @@ mod tests {
 
     fn ends(fault: &str) -> ExitStatus {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "serve::task::tests::strike"]).env(FAULT, fault);
+        command.args(["--exact", "task::tests::strike"]).env(FAULT, fault);
         command.output().unwrap().status
     }
 

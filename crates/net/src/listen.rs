@@ -10,12 +10,12 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::net::UnixListener;
 
 /// Connections that may wait to be accepted. The system may allow fewer.
-pub(crate) const BACKLOG: i32 = 4_096;
+pub const BACKLOG: i32 = 4_096;
 
 /// An address, for as long as the door listens there. A connection belongs to the place where it was accepted, not to
 /// the name of the frontend that listened there, because an edit may give that name to another frontend.
 #[derive(Debug)]
-pub(crate) struct ListenPoint {
+pub struct ListenPoint {
     /// The number of the place; never reused.
     pub number: u64,
     /// The address as configured.
@@ -24,14 +24,16 @@ pub(crate) struct ListenPoint {
 
 /// A listening socket that no runtime has registered yet.
 #[derive(Debug)]
-pub(crate) enum Listening {
+pub enum Listening {
+    /// At an address and a port.
     Tcp(TcpListener),
+    /// At a path.
     Unix(UnixListener),
 }
 
 /// Binds `count` sockets that share an address. Also returns the bound address, with the port that the system chose
 /// for port 0. `is_ours` means that a listener of this door uses the same port.
-pub(crate) fn open(
+pub fn open(
     address: &Address,
     count: usize,
     is_ours: bool,

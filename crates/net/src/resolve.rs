@@ -28,7 +28,7 @@ const SLOW: Duration = Duration::from_secs(1);
 const KNOWN_MAX: usize = 20_000;
 
 /// The lookups of the whole process.
-pub(crate) static RESOLVER: Resolver = Resolver::new(|name, port| {
+pub static RESOLVER: Resolver = Resolver::new(|name, port| {
     (name, port).to_socket_addrs().map(Iterator::collect).map_err(|error| error.to_string())
 });
 
@@ -48,7 +48,7 @@ enum Pace {
 
 /// Looks names up.
 #[derive(Debug)]
-pub(crate) struct Resolver {
+pub struct Resolver {
     look_up: fn(&str, u16) -> Found,
     state: Mutex<Lookups>,
 }
@@ -156,7 +156,7 @@ impl Resolver {
         // No other name can be next: it would have used the thread that ended last.
         let Some((wanted, pace)) = state.next() else { return Ok(answer) };
         drop(state);
-        let thread = std::thread::Builder::new().name("http-lookup".into());
+        let thread = std::thread::Builder::new().name("lookup".into());
         let looked = wanted.clone();
         if let Err(error) = thread.spawn(move || self.work(looked, pace)) {
             let mut state = self.state();

@@ -2,7 +2,7 @@
 //!
 //! A connection without TLS allocates nothing, and only chooses the kind of socket.
 
-use crate::serve::buffer::Prefixed;
+use crate::buffer::Prefixed;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustls::ClientConnection;
 use std::io;
@@ -18,26 +18,32 @@ use tokio_rustls::{client, server};
 const UNASKED_READS_MAX: usize = 16;
 
 /// Unsent bytes that the system buffers, beyond those in flight.
-pub(crate) const UNSENT_BYTES_MAX: u32 = 128 << 10;
+pub const UNSENT_BYTES_MAX: u32 = 128 << 10;
 
 /// A TCP or unix socket.
 #[derive(Debug)]
-pub(crate) enum Socket {
+pub enum Socket {
+    /// TCP.
     Tcp(TcpStream),
+    /// A unix socket.
     Unix(UnixStream),
 }
 
 /// A connection of a client.
 #[derive(Debug)]
-pub(crate) enum Stream {
+pub enum Stream {
+    /// Without TLS.
     Plain(Socket),
+    /// With TLS; the first bytes may have been read before the handshake.
     Tls(Box<server::TlsStream<Prefixed<Socket>>>),
 }
 
 /// A connection to a server.
 #[derive(Debug)]
-pub(crate) enum ServerStream {
+pub enum ServerStream {
+    /// Without TLS.
     Plain(Socket),
+    /// With TLS.
     Tls(Box<client::TlsStream<Socket>>),
 }
 
@@ -127,6 +133,7 @@ impl Stream {
         }
     }
 
+    /// Whether the connection is encrypted.
     pub const fn is_tls(&self) -> bool {
         matches!(self, Self::Tls(_))
     }
