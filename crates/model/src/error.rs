@@ -10,10 +10,11 @@ use paceline_pools::PoolError;
 use paceline_rules::{CompileRuleError, Part};
 use std::fmt;
 
-/// The tables of frontends, backends and servers.
+/// The tables of frontends, backends, servers and targets.
 const FRONTEND: &str = "Frontend";
 const BACKEND: &str = "Backend";
 const SERVER: &str = "Server";
+const SQL_TARGET: &str = "Sql_Target";
 
 /// How many characters of a long name an error shows.
 const SHOWN_CHARS_MAX: usize = 64;
@@ -106,6 +107,7 @@ fn of_routing(error: &RoutingError) -> ModelError {
         Of::Frontend(name) => (FRONTEND, name.to_string()),
         Of::Backend(name) => (BACKEND, name.to_string()),
         Of::Server { backend, name } => (SERVER, format!("{backend}/{name}")),
+        Of::SqlTarget(name) => (SQL_TARGET, name.to_string()),
     };
     let message = match &error.entry {
         Some(entry) => format!("{entry}: {}", error.problem),

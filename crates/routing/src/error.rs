@@ -19,12 +19,14 @@ pub enum Of {
         /// Its name there.
         name: Box<str>,
     },
+    /// A target of the SQL door.
+    SqlTarget(Box<str>),
 }
 
 /// Why a configuration of frontends and backends is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RoutingError {
-    /// The frontend, backend or server.
+    /// The frontend, backend, server or target.
     pub of: Of,
     /// The setting, as in the configuration.
     pub field: &'static str,
@@ -84,6 +86,13 @@ pub enum Problem {
         /// The maximum.
         max: u64,
     },
+    /// The text is too long.
+    MoreBytes {
+        /// The most bytes.
+        max: usize,
+    },
+    /// There is no name of a user.
+    NoUser,
 }
 
 impl RoutingError {
@@ -98,6 +107,7 @@ impl fmt::Display for Of {
             Self::Frontend(name) => write!(f, "frontend \"{name}\""),
             Self::Backend(name) => write!(f, "backend \"{name}\""),
             Self::Server { backend, name } => write!(f, "server \"{backend}/{name}\""),
+            Self::SqlTarget(name) => write!(f, "sql_target \"{name}\""),
         }
     }
 }
@@ -152,6 +162,8 @@ impl fmt::Display for Problem {
                  address has none"
             ),
             Self::MoreThan { max } => write!(f, "expected at most {max}"),
+            Self::MoreBytes { max } => write!(f, "expected at most {max} bytes"),
+            Self::NoUser => f.write_str("expected the name of a user"),
         }
     }
 }
