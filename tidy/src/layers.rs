@@ -7,7 +7,7 @@ use crate::{Offence, repo, report};
 /// Rooms decide one thing each and do not depend on each other.
 const ROOMS: &[&str] = &["rules", "checkpoints", "claims", "locks", "pools", "routing", "tasks"];
 const ENGINE: &[&str] = &["types", "expr"];
-const MODEL: &[&str] = &["types", "catalogue", "expr", "tables", "engine"];
+const MODEL: &[&str] = &["types", "catalogue", "expr", "tables", "postgres", "engine"];
 const CONFIG: &[&str] = &["types", "catalogue", "tables", "engine", "model"];
 const HOST: &[&str] = &["types", "expr", "tables", "engine", "model", "journal", "groups"];
 
@@ -23,7 +23,7 @@ fn allowed(name: &str) -> Option<(&'static [&'static str], bool)> {
         "host" => (HOST, true),
         "etcd" => (&["types", "journal"], false),
         "http" => (&["types", "host", "routing"], false),
-        "sql" => (&["types", "postgres", "host", "tables"], false),
+        "sql" => (&["types", "postgres", "host", "routing", "tables"], false),
         "ovsdb" => (&["types", "host", "tables"], false),
         "api" => (&["types", "catalogue", "host", "tables", "tasks", "config"], false),
         "client" => (&["types", "groups"], false),
