@@ -76,7 +76,18 @@ pub(crate) async fn toml(
     headers: &HeaderMap,
     body: Body,
 ) -> Result<(String, Share), Problem> {
-    check_media_type(headers, &["application/toml", "text/plain"])?;
+    long_text(app, identity, headers, body, &["application/toml", "text/plain"]).await
+}
+
+/// A body that is a long text of one of these media types. It counts until the share is dropped.
+pub(crate) async fn long_text(
+    app: &App,
+    identity: &Identity,
+    headers: &HeaderMap,
+    body: Body,
+    media: &[&str],
+) -> Result<(String, Share), Problem> {
+    check_media_type(headers, media)?;
     let mut share = none(Arc::clone(&app.bodies), identity);
     let bytes = read(body, &app.limits, app.limits.config_bytes_max, &mut share).await?;
     let text = String::from_utf8(bytes).map_err(|error| {

@@ -90,6 +90,19 @@ const FILE: Parameter = Parameter {
 
 const CONFIG: &[Parameter] = &[FILE];
 
+const IMPORT: &[Parameter] = &[
+    Parameter {
+        name: "dry_run",
+        form: Form::Flag,
+        doc: "Whether to report what would be imported without importing it.",
+    },
+    Parameter {
+        name: "persistent",
+        form: Form::Flag,
+        doc: "Whether the pools that are created exist after a restart.",
+    },
+];
+
 const DATABASE: &[Parameter] = &[Parameter {
     name: "database",
     form: Form::Text,
@@ -211,11 +224,21 @@ impl Routes {
         let apply = "Applies a configuration in TOML";
         let apply = Operation::new(Role::Operator, "POST", "/v1/apply", "apply_config", apply);
         let apply = apply.query(APPLY).takes_text(&["application/toml", "text/plain"]);
+        let import = "Imports a Comdb2 ruleset into the running list of rules";
+        let import =
+            Operation::new(Role::Operator, "POST", "/v1/rules/import", "import_rules", import);
+        let import = import.query(IMPORT).takes_text(&["text/plain"]).gives_edits().fails(EDIT);
+        let ruleset = "Returns the running list of rules as a Comdb2 ruleset";
+        let ruleset =
+            Operation::new(Role::Viewer, "GET", "/v1/rules/export", "export_rules", ruleset);
+        let ruleset = ruleset.gives_text(&["text/plain"]).fails([409]);
         let backup = "Returns a copy of a database";
         let backup = Operation::new(Role::Admin, "GET", "/v1/backup", "backup", backup);
         let backup = backup.query(DATABASE).gives_text(&["application/octet-stream"]);
         self.add(export.query(CONFIG).gives_text(toml), crate::config::export)
             .add(apply.gives_edits().fails(EDIT), crate::config::apply)
+            .add(import, crate::ruleset::import)
+            .add(ruleset, crate::ruleset::export)
             .add(backup.fails([404, 503]), crate::backup::backup)
     }
 

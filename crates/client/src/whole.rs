@@ -82,8 +82,41 @@ impl Client {
     /// See the variants of [`Error`].
     pub fn config(&self, file: Option<&str>) -> Result<String, Error> {
         let query = file.map(|file| format!("?file={}", segment(file))).unwrap_or_default();
-        let path = format!("/v1/config{query}");
-        let message = Message::new(Method::Get, &path, b"");
+        self.text(&format!("/v1/config{query}"))
+    }
+
+    /// Imports a Comdb2 ruleset into the running list of rules, or only reports what would be imported. Returns the
+    /// objects that are created or changed. Pools that it creates exist after a restart if `persistent`.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] whose answer has `errors`, each with line and column, if the text is invalid.
+    pub fn import_rules(
+        &self,
+        text: &str,
+        dry_run: bool,
+        persistent: bool,
+    ) -> Result<Vec<Value>, Error> {
+        let path = format!("/v1/rules/import?dry_run={dry_run}&persistent={persistent}");
+        let message = Message::new(Method::Post, &path, text.as_bytes());
+        let message = Message { media: "text/plain", ..message };
+        let (status, body) = self.send(&message, Patience::After(APPLY_MAX))?;
+        match read_answer(status, &body)? {
+            Value::Array(changes) => Ok(changes),
+            _ => Err(Error::Protocol("changes are not a list".into())),
+        }
+    }
+
+    /// The running list of rules as a Comdb2 ruleset.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] if a rule cannot be expressed in such a file.
+    pub fn export_rules(&self) -> Result<String, Error> {
+        self.text("/v1/rules/export")
+    }
+
+    /// The text at this path.
+    fn text(&self, path: &str) -> Result<String, Error> {
+        let message = Message::new(Method::Get, path, b"");
         let (status, body) = self.send(&message, Patience::After(APPLY_MAX))?;
         if status != 200 {
             read_answer(status, &body)?;

@@ -15,6 +15,7 @@ mod change;
 mod operation;
 mod owner;
 mod revert;
+mod ruleset;
 mod save;
 mod tracked;
 
@@ -22,6 +23,7 @@ pub use change::{Applied, Change, ChangeOp};
 pub(crate) use owner::Ownership;
 pub use owner::files_applied;
 pub use revert::revert;
+pub use ruleset::{RulesetEdit, RulesetImport, export_rules, import_rules};
 pub use save::save_rules;
 
 use crate::ERRORS_MAX;

@@ -12,6 +12,7 @@ mod random;
 mod reading;
 mod renaming;
 mod reverting;
+mod ruleset;
 mod saving;
 
 use crate::How;

@@ -103,7 +103,7 @@ fn run(command: cli::Command, as_json: bool) -> Result<ExitCode, Failure> {
         Command::Ps(ps) => command::ps::run(&ps)?,
         Command::Tree(tree) => command::tree::run(&tree)?,
         Command::Pools(pools) => command::pools::run(&pools)?,
-        Command::Rules(rules) => command::rules::run(&rules)?,
+        Command::Rules(rules) => return command::rules::run(&rules),
         Command::Checkpoints(checkpoints) => command::checkpoints::run(&checkpoints)?,
         Command::Api(api) => command::single::api(&api)?,
         Command::Http(http) => command::single::http(&http)?,

@@ -191,8 +191,9 @@ fn daemon() -> Value {
             "op": { "type": "string", "description": "`create`, `change`, `delete`, `drift` or `warning`." },
             "kind": text(), "name": text(), "members": list(&text()), "taken_over": flag(), "deleted": flag(),
             "renamed": { "type": "string", "description": "What the object is called, if it was renamed since the file was applied." },
+            "priority": { "type": "array", "items": number(), "description": "The priorities that an imported pool gets." },
             "message": text(), "line": number(), "column": number(),
-        }), &["kind", "name", "members", "taken_over", "deleted", "renamed", "message", "line", "column"]),
+        }), &["priority", "kind", "name", "members", "taken_over", "deleted", "renamed", "message", "line", "column"]),
         "Document": { "type": "object", "description": "An OpenAPI document." },
         "Error": answer(error, &optional),
     })

@@ -88,7 +88,7 @@ pub fn run(apply: &Apply) -> Result<ExitCode, Failure> {
     };
     match done {
         Ok(told) => show(&asker, apply, told)?,
-        Err(error) => return wrong(apply, error),
+        Err(error) => return wrong(&apply.file, apply.reach.json, error),
     }
     if !apply.dry_run {
         as_it_says(&asker.client.status()?)?;
@@ -199,13 +199,13 @@ fn shown(file: &Path) -> String {
 }
 
 /// The errors of a file are printed alone, in the form that editors and scripts read.
-fn wrong(apply: &Apply, error: Error) -> Result<ExitCode, Failure> {
+pub fn wrong(file: &Path, json: bool, error: Error) -> Result<ExitCode, Failure> {
     let errors = error.answer().and_then(places);
     match errors {
-        Some(errors) if !apply.reach.json => {
-            crate::screen::tell(format_args!("{}", lines(&apply.file, &errors).trim_end()));
+        Some(errors) if !json => {
+            crate::screen::tell(format_args!("{}", lines(file, &errors).trim_end()));
             if let Some(hint) = error.hint() {
-                crate::screen::tell(format_args!("{}: {}", shown(&apply.file), clean(hint)));
+                crate::screen::tell(format_args!("{}: {}", shown(file), clean(hint)));
             }
             Ok(ExitCode::FAILURE)
         }
@@ -231,7 +231,8 @@ fn lines(file: &Path, errors: &[Value]) -> String {
     lines
 }
 
-fn draw(changes: &[Value], screen: Screen) -> String {
+/// A line for each change.
+pub fn draw(changes: &[Value], screen: Screen) -> String {
     changes.iter().map(|change| line(change, screen)).collect()
 }
 
@@ -249,6 +250,10 @@ fn line(change: &Value, screen: Screen) -> String {
     let members: Vec<String> = members.into_iter().flatten().map(as_text).collect();
     if !members.is_empty() {
         told.push_str(&format!("  {}", members.join(" ")));
+    }
+    if let Some([low, high]) = change.get("priority").and_then(Value::as_array).map(Vec::as_slice) {
+        let range = if low == high { low.to_string() } else { format!("{low}..{high}") };
+        told.push_str(&format!("  priority {range}"));
     }
     if change.get("taken_over") == Some(&Value::Bool(true)) {
         told.push_str("  now belongs to the file");
