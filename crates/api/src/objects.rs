@@ -17,6 +17,7 @@ mod saved;
 mod single;
 mod token;
 mod tree;
+mod user;
 mod values;
 
 use crate::identity::{Identity, Role};
@@ -57,7 +58,7 @@ pub(crate) trait Object: Send + Sync + 'static {
     fn show(_row: &Row, _object: &mut Map<String, Value>) {}
 
     /// What works but is probably a mistake about an object of this name.
-    fn doubt(_key: &str) -> Option<String> {
+    fn doubt(_key: &str, _row: &Row) -> Option<String> {
         None
     }
 
@@ -69,6 +70,11 @@ pub(crate) trait Object: Send + Sync + 'static {
     /// Checks that the object of this name may be deleted.
     fn check_delete(_key: &str) -> Result<(), Problem> {
         Ok(())
+    }
+
+    /// Adds operations that write parts of the object which are rows of other tables, and replaces them in its row.
+    fn write_parts(_row: &mut Row, transaction: Transaction) -> Result<Transaction, Problem> {
+        Ok(transaction)
     }
 
     /// Adds operations that delete the parts of the object.
@@ -156,7 +162,7 @@ async fn no_such<O: Object>(app: &App, caller: &Identity, key: &str) -> Problem 
 }
 
 /// An object that was edited, with the warnings about it.
-fn warned<O: Object>(app: &App, key: &str, mut object: Value) -> Value {
+fn warned<O: Object>(app: &App, key: &str, row: &Row, mut object: Value) -> Value {
     let (word, is_numbered) = (O::KIND.word, O::KIND.id == "number");
     let start = if is_numbered { format!("{word} {key}: ") } else { format!("{word} \"{key}\": ") };
     // A warning about two checkpoints names both.
@@ -167,7 +173,7 @@ fn warned<O: Object>(app: &App, key: &str, mut object: Value) -> Value {
     };
     let all = database::own_database(app).map(|own| own.warnings()).unwrap_or_default();
     let mut about: Vec<String> = all.into_iter().filter(concerns).collect();
-    about.extend(O::doubt(key));
+    about.extend(O::doubt(key, row));
     if let (false, Some(members)) = (about.is_empty(), object.as_object_mut()) {
         members.insert("warnings".into(), about.into());
     }
@@ -327,6 +333,7 @@ async fn write<O: Object>(
     is_there: bool,
 ) -> Answer {
     let (mut row, checked) = resource::find_parents::<O>(app, who, key, row).await?;
+    let checked = O::write_parts(&mut row, checked)?;
     let (table, found) = (O::KIND.table, identity::<O>(key)?);
     let written = match is_there {
         true => edit::expect_there::<O>(checked, &found).update(
@@ -343,8 +350,9 @@ async fn write<O: Object>(
     let results = results.map_err(|error| database::problem::<O>(&error, key))?;
     let mut rows: Vec<Row> = first_row(&results).into_iter().collect();
     resource::name_parents::<O>(app, who, &mut rows).await?;
-    let object = rows.first().map(describe::<O>).unwrap_or_default();
-    let object = warned::<O>(app, key, object);
+    let row = rows.into_iter().next().unwrap_or_default();
+    let object = if row.is_empty() { Value::default() } else { describe::<O>(&row) };
+    let object = warned::<O>(app, key, &row, object);
     let status = if is_there { StatusCode::OK } else { StatusCode::CREATED };
     Ok(json_response(status, &object))
 }
@@ -361,9 +369,9 @@ pub(crate) fn routes(routes: Routes) -> Routes {
     let routes =
         read_only::<saved::SavedRule>(routes, "/v1/saved-rules", "/v1/saved-rules/{number}");
     let (all, single) = ("/v1/users", "/v1/users/{name}");
-    let routes = read_only::<plain::User>(routes, all, single)
-        .add(put_of::<plain::User>(Role::Admin, single), put::<plain::User>)
-        .add(delete_of::<plain::User>(Role::Admin, single), delete::<plain::User>);
+    let routes = read_only::<user::User>(routes, all, single)
+        .add(put_of::<user::User>(Role::Admin, single), put::<user::User>)
+        .add(delete_of::<user::User>(Role::Admin, single), delete::<user::User>);
     let tree = "Shows resources, the requests that hold them and those that wait";
     let tree = Operation::new(Role::Viewer, "GET", "/v1/tree", "tree", tree).gives_list("Node");
     let routes = routes.add(tree, tree::tree);

@@ -156,6 +156,8 @@ pub enum Holds {
 pub enum Shape {
     /// A text, which is its column.
     Text,
+    /// A text that is stored apart and never shown.
+    Secret,
     /// `true` or `false`.
     Flag,
     /// A whole number in this range.

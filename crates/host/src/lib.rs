@@ -35,7 +35,7 @@ mod system;
 mod tasks;
 mod update;
 
-pub use access::{Access, Granted, REFUSED, system_users};
+pub use access::{Access, Granted, REFUSED, SqlUser, system_users};
 pub use beside::Beside;
 pub use budget::{Budget, Part};
 pub use clock::{Clock, rfc3339, uuid_source, wall_ms};
@@ -65,7 +65,7 @@ use paceline_journal::Recovery;
 pub use paceline_journal::disk::{Disk, RealDisk};
 pub use paceline_journal::{Mode, OpenError};
 pub use paceline_locks::{LockError, SessionId};
-pub use paceline_model::FIRST_TOKEN;
+pub use paceline_model::{FIRST_TOKEN, SqlVerifier};
 pub use places::{Capacity, Full, Peer, Place, Places};
 pub use ring::Ring;
 pub use session::{MonitorRecord, Session};

@@ -7,9 +7,12 @@ use crate::error::ModelError;
 use crate::model::{Model, Tables};
 use crate::reader::Reader;
 use paceline_pools::DEFAULT_NAME;
+use paceline_postgres::scram::{Verifier, VerifierError};
 use paceline_tables::schema::TableId;
 use paceline_tables::{Changes, Row, RowChange, Store};
 use paceline_types::Role;
+use std::fmt;
+use std::sync::Arc;
 
 /// The name of the first token, which is in a file and not in a row.
 pub const FIRST_TOKEN: &str = "admin";
@@ -20,12 +23,14 @@ const SHOWN_CHARS_MAX: usize = 64;
 /// A row that gives a role.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Grant {
-    /// A user of this machine.
+    /// A user of this machine, or of SQL clients.
     User {
-        /// Its name in the system's list.
+        /// Its name: that in the system's list, or the one that SQL clients log in with.
         name: String,
-        /// Its role.
-        role: Role,
+        /// Its role; without one, it may only send governed requests.
+        role: Option<Role>,
+        /// The verifier of its password at the SQL door.
+        verifier: Option<SqlVerifier>,
     },
     /// The bearer of a token.
     Token(TokenRow),
@@ -44,6 +49,41 @@ pub struct TokenRow {
     pub user: String,
     /// When it expires, in milliseconds since 1970; `None` for never.
     pub expires_ms: Option<u64>,
+}
+
+/// What is stored of the password of an SQL client. It never appears in `Debug`.
+#[derive(Clone)]
+pub struct SqlVerifier(Arc<(Box<str>, Verifier)>);
+
+impl SqlVerifier {
+    /// The verifier of this text: `SCRAM-SHA-256$<iterations>:<salt>$<StoredKey>:<ServerKey>`.
+    ///
+    /// # Errors
+    ///
+    /// When the text does not have that form.
+    pub fn parse(text: &str) -> Result<Self, VerifierError> {
+        Ok(Self(Arc::new((text.into(), Verifier::parse(text)?))))
+    }
+
+    /// The verifier, to check a login with.
+    #[must_use]
+    pub fn verifier(&self) -> &Verifier {
+        &self.0.1
+    }
+}
+
+impl PartialEq for SqlVerifier {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.0 == other.0.0
+    }
+}
+
+impl Eq for SqlVerifier {}
+
+impl fmt::Debug for SqlVerifier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SqlVerifier(..)")
+    }
 }
 
 /// A row that gives a role, before and after a change.
@@ -160,32 +200,40 @@ impl Model {
         let rows = [self.tables.user, self.tables.token]
             .into_iter()
             .flat_map(|table| store.rows(table).map(move |row| (table, row)));
-        rows.map(|(table, row)| self.grant(table, row)).collect()
+        rows.map(|(table, row)| self.grant(table, row, Some(store))).collect()
     }
 
-    /// The changes of the rows that give roles.
+    /// The changes of the rows that give roles, after which the rows are those of `store`.
     ///
     /// # Errors
     ///
     /// When the new version of a row cannot be read.
-    pub fn grant_changes(&self, changes: &Changes) -> Result<Vec<GrantChange>, ModelError> {
+    pub fn grant_changes(
+        &self,
+        changes: &Changes,
+        store: &Store,
+    ) -> Result<Vec<GrantChange>, ModelError> {
         let ours = changes.rows.iter().filter(|change| self.gives_roles(change.table));
         ours.map(|change| {
-            let read = |row: &Row| self.grant(change.table, row);
-            let old = change.old.as_ref().and_then(|row| read(row).ok());
-            Ok((old, change.new.as_ref().map(read).transpose()?))
+            // The password of an old row may be deleted.
+            let old = change.old.as_ref().and_then(|row| self.grant(change.table, row, None).ok());
+            let new = change.new.as_ref().map(|row| self.grant(change.table, row, Some(store)));
+            Ok((old, new.transpose()?))
         })
         .collect()
     }
 
-    fn grant(&self, table: TableId, row: &Row) -> Result<Grant, ModelError> {
+    /// What a row gives. The password of a user is in another row, which is read from `store`.
+    fn grant(&self, table: TableId, row: &Row, store: Option<&Store>) -> Result<Grant, ModelError> {
         let row = Reader::new(self.schema.table(table), row);
         let name = row.text("name").to_owned();
-        let missing = || row.error("role", "expected a role".to_owned());
-        let role = row.parsed("role")?.ok_or_else(missing)?;
+        let role = row.parsed("role")?;
         if table == self.tables.user {
-            return Ok(Grant::User { name, role });
+            let verifier = store.map_or(Ok(None), |store| self.verifier(row, store))?;
+            return Ok(Grant::User { name, role, verifier });
         }
+        let missing = || row.error("role", "expected a role".to_owned());
+        let role = role.ok_or_else(missing)?;
         if name == FIRST_TOKEN {
             let message = "this name is reserved for the first token, which is in the file token";
             return Err(row.error("name", message.to_owned()));
@@ -194,6 +242,21 @@ impl Model {
         let hash = parse_hash(row.text("hash")).ok_or_else(wrong)?;
         let (user, expires_ms) = (row.text("user").to_owned(), row.number("expires")?);
         Ok(Grant::Token(TokenRow { name, hash, role, user, expires_ms }))
+    }
+}
+
+impl Model {
+    /// The verifier that a user refers to.
+    fn verifier(&self, user: Reader<'_>, store: &Store) -> Result<Option<SqlVerifier>, ModelError> {
+        let table = self.tables.sql_password;
+        let row = user.uuids("sql_password").next().and_then(|row| store.row(table, row));
+        let Some(row) = row else { return Ok(None) };
+        let text = Reader::new(self.schema.table(table), row).text("verifier");
+        let wrong = |error: VerifierError| {
+            let form = "SCRAM-SHA-256$<iterations>:<salt>$<StoredKey>:<ServerKey>";
+            user.error("sql_password", format!("expected a verifier such as {form}: {error}"))
+        };
+        SqlVerifier::parse(text).map(Some).map_err(wrong)
     }
 }
 

@@ -27,7 +27,7 @@ pub mod schema;
 #[cfg(test)]
 mod world;
 
-pub use access::{FIRST_TOKEN, Grant, GrantChange, TokenRow};
+pub use access::{FIRST_TOKEN, Grant, GrantChange, SqlVerifier, TokenRow};
 pub use error::ModelError;
 pub use figures::{Figures, FrontendFigures};
 pub use model::Model;

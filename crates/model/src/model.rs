@@ -57,6 +57,7 @@ pub(crate) struct Tables {
     pub server: TableId,
     pub file: TableId,
     pub user: TableId,
+    pub sql_password: TableId,
     pub token: TableId,
 }
 
@@ -88,6 +89,7 @@ impl Model {
             server: table(schema::SERVER)?,
             file: table(schema::FILE)?,
             user: table(schema::USER)?,
+            sql_password: table(schema::SQL_PASSWORD)?,
             token: table(schema::TOKEN)?,
         };
         Ok(Self {

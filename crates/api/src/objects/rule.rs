@@ -219,8 +219,8 @@ async fn new(
             .select(table, [("number", Function::Equal, value)]);
         match edit(&app, &identity, added).await {
             Ok(results) => {
-                let rule = first_row(&results).as_ref().map(describe::<Rule>).unwrap_or_default();
-                return made(&warned::<Rule>(&app, &own.to_string(), rule));
+                let row = first_row(&results).unwrap_or_default();
+                return made(&warned::<Rule>(&app, &own.to_string(), &row, describe::<Rule>(&row)));
             }
             // Another client took the number in between.
             Err(error)

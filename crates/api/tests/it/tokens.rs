@@ -207,14 +207,48 @@ fn users_get_roles_by_admins() {
     assert_eq!(admin.get("/v1/users").expect(200), json!([eva]));
     admin.put("/v1/users/eva", json!({ "role": "operator" })).expect(200);
     assert_eq!(admin.get("/v1/users/eva").expect(200)["role"], "operator");
-    admin.put("/v1/users/max", json!({})).expect_error(400, "bad_request");
-    admin.put("/v1/users/max", json!({ "role": "king" })).expect_error(400, "bad_request");
+    admin.put("/v1/users/max", json!({ "role": "king" })).expect_error(422, "constraint");
     let mut operator = world.with_token("o", "operator");
     operator.get("/v1/users").expect(200);
     operator.delete("/v1/users/eva").expect_error(403, "permission");
     operator.put("/v1/users/o", json!({ "role": "admin" })).expect_error(403, "permission");
     admin.delete("/v1/users/eva").expect(204);
     admin.delete("/v1/users/eva").expect_error(404, "not_found");
+}
+
+/// A user may have a password for SQL clients and no role. The verifier is never shown, and only admins read its table.
+#[test]
+fn users_have_passwords_that_are_never_shown() {
+    const VERIFIER: &str = "SCRAM-SHA-256$4096:W22ZaJ0SNY7soEsUEjb6gQ==\
+                            $WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmtbsT4qY=\
+                            :wfPLwcE6nTWhTAmQ7tl2KeoiWGPlZqQxSrmfPwDl2dU=";
+    let world = World::new();
+    let mut admin = world.unix();
+    assert_eq!(admin.put("/v1/users/max", json!({})).expect(201), json!({ "name": "max" }));
+    let app = admin.put("/v1/users/app", json!({ "sql_verifier": VERIFIER })).expect(201);
+    assert_eq!(app, json!({ "name": "app", "sql_password": true }));
+    // What is not given stays, and what was shown can be sent back.
+    let with_role = json!({ "name": "app", "role": "client", "sql_password": true });
+    let mut changed = admin.put("/v1/users/app", json!({ "role": "client" })).expect(200);
+    changed.as_object_mut().unwrap().remove("warnings");
+    assert_eq!(changed, with_role);
+    assert_eq!(admin.put("/v1/users/app", changed).expect(200)["sql_password"], true);
+    let mut viewer = world.with_token("v", "viewer");
+    let list = viewer.get("/v1/users").expect(200);
+    assert_eq!(list, json!([with_role, { "name": "max" }]));
+    let exported = viewer.get("/v1/config").text;
+    assert!(exported.contains("name = \"app\"") && !exported.contains("SCRAM"), "{exported}");
+    for bad in [json!("secret"), json!("SCRAM-SHA-256$1:a$b:c")] {
+        let body = json!({ "sql_verifier": bad });
+        let error = admin.put("/v1/users/app", body).expect_error(422, "constraint");
+        assert!(error.to_string().contains("sql_password"), "{error}");
+    }
+    admin.put("/v1/users/app", json!({ "sql_verifier": 7 })).expect_error(400, "bad_request");
+    let body = json!({ "sql_verifier": VERIFIER });
+    world.with_token("o", "operator").put("/v1/users/max", body).expect_error(403, "permission");
+    let without = json!({ "sql_verifier": null, "role": null });
+    assert_eq!(admin.put("/v1/users/app", without).expect(200), json!({ "name": "app" }));
+    admin.delete("/v1/users/app").expect(204);
 }
 
 /// The route accepts an operator; the changes of the edit decide.

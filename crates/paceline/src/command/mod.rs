@@ -21,6 +21,7 @@ pub mod lock;
 pub mod locks;
 pub mod man;
 mod objects;
+mod password;
 pub mod permit;
 pub mod pools;
 pub mod ps;

@@ -67,6 +67,7 @@ impl Form {
         match shape {
             Shape::Text if name == "expires" => Self::Text("TIME|never"),
             Shape::Text => Self::Text("NAME"),
+            Shape::Secret => Self::Text("VERIFIER"),
             Shape::Flag => Self::Flag,
             Shape::Integer(min, max) => Self::Integer(min, max),
             Shape::OneOf(words) => Self::OneOf(words),
