@@ -1,5 +1,5 @@
-//! Pools, rules, checkpoints, resources, frontends, backends and servers: rows of the database as JSON objects, read
-//! and edited.
+//! Pools, rules, checkpoints, resources, frontends, backends, servers and SQL targets: rows of the database as JSON
+//! objects, read and edited.
 //!
 //! Every edit is one durable transaction, answered when it is on disk. The current row is read first and expected again
 //! inside the transaction. So of two edits that overlap, one is refused and nothing is half done.
@@ -366,6 +366,7 @@ pub(crate) fn routes(routes: Routes) -> Routes {
     let routes = crud::<frontend::Frontend>(routes, "/v1/frontends", "/v1/frontends/{name}");
     let routes = crud::<backend::Backend>(routes, "/v1/backends", "/v1/backends/{name}");
     let routes = crud::<plain::Server>(routes, "/v1/servers", "/v1/servers/{*server}");
+    let routes = crud::<plain::SqlTarget>(routes, "/v1/sql-targets", "/v1/sql-targets/{name}");
     let routes =
         read_only::<saved::SavedRule>(routes, "/v1/saved-rules", "/v1/saved-rules/{number}");
     let (all, single) = ("/v1/users", "/v1/users/{name}");

@@ -26,6 +26,8 @@ pub enum Kind {
     Backends,
     /// Servers of all backends, each by `BACKEND/NAME`.
     Servers,
+    /// Targets of the SQL door, by name.
+    SqlTargets,
     /// Locks, by name; read-only here.
     Locks,
     /// Permits, by id; read-only here.
@@ -53,6 +55,7 @@ impl Kind {
             Self::Frontends => "frontends",
             Self::Backends => "backends",
             Self::Servers => "servers",
+            Self::SqlTargets => "sql-targets",
             Self::Locks => "locks",
             Self::Permits => "permits",
             Self::Tokens => "tokens",

@@ -33,7 +33,8 @@ use crate::keys::kind_of;
 use crate::read::shown;
 use owner::{Kept, KeptRows, key_of};
 use paceline_model::schema::{
-    API, BACKEND, CHECKPOINT, FRONTEND, HTTP, POOL, RESOURCE, RULE, SAVED_RULE, SERVER, USER,
+    API, BACKEND, CHECKPOINT, FRONTEND, HTTP, POOL, RESOURCE, RULE, SAVED_RULE, SERVER, SQL_TARGET,
+    USER,
 };
 use paceline_pools::DEFAULT_NAME;
 use paceline_rules::{parse_criteria, show_criteria};
@@ -47,12 +48,13 @@ use tracked::Tracked;
 
 /// The tables that a file describes, each with the columns that identify its rows and the table whose objects its
 /// rows are.
-const TABLES: [(&str, &[&str], &str); 11] = [
+const TABLES: [(&str, &[&str], &str); 12] = [
     (API, &[], API),
     (HTTP, &[], HTTP),
     (FRONTEND, &["name"], FRONTEND),
     (BACKEND, &["name"], BACKEND),
     (SERVER, &["backend", "name"], SERVER),
+    (SQL_TARGET, &["name"], SQL_TARGET),
     (POOL, &["name"], POOL),
     (RULE, &["number"], RULE),
     (SAVED_RULE, &["number"], RULE),

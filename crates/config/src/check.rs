@@ -15,7 +15,7 @@ use crate::read::shown;
 use crate::similar::did_you_mean;
 use paceline_engine::Engine;
 use paceline_model::schema::{
-    BACKEND, CHECKPOINT, FRONTEND, POOL, RESOURCE, RULE, SAVED_RULE, SERVER, schema,
+    BACKEND, CHECKPOINT, FRONTEND, POOL, RESOURCE, RULE, SAVED_RULE, SERVER, SQL_TARGET, schema,
 };
 use paceline_model::{Model, ModelError};
 use paceline_pools::DEFAULT_NAME;
@@ -188,6 +188,13 @@ impl Document {
         if object.table == CHECKPOINT && ["queue", "fair"].contains(&column) {
             return Some("remove it, or give the checkpoint rate or concurrency".to_owned());
         }
+        if object.table == SQL_TARGET
+            && column == "upstream"
+            && !object.columns.contains_key(column)
+        {
+            let hint = "add upstream = \"postgresql://HOST/DATABASE\", or sqlite = \"FILE.db\"";
+            return Some(hint.to_owned());
+        }
         if object.table == CHECKPOINT && column == "at" {
             let at = object.columns.get("at")?.single()?.as_str()?;
             let pool = at.strip_prefix("pool ")?.trim();
@@ -270,6 +277,9 @@ pub(crate) fn make_harmless(object: &mut Object) {
     }
     if object.table == SERVER {
         object.columns.insert("address", text("127.0.0.1:1"));
+    }
+    if object.table == SQL_TARGET {
+        object.columns.insert("sqlite", text("harmless.db"));
     }
 }
 

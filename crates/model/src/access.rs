@@ -137,8 +137,8 @@ impl Model {
     fn change_needs(&self, change: &RowChange) -> Role {
         let tables = &self.tables;
         let Tables { pool, rule, checkpoint, resource, frontend, backend, server, .. } = *tables;
-        let for_operators =
-            [pool, rule, checkpoint, resource, frontend, backend, server, tables.file];
+        let work = [pool, rule, checkpoint, resource, tables.file];
+        let for_operators = [&work[..], &[frontend, backend, server, tables.sql_target]].concat();
         if !for_operators.contains(&change.table) {
             return Role::Admin;
         }
@@ -148,6 +148,8 @@ impl Model {
         let is_default = [old, new].iter().flatten().any(|row| row.text("name") == DEFAULT_NAME);
         let comes_or_goes = old.is_none() || new.is_none();
         let makes_pool = change.table == tables.pool && comes_or_goes && !is_default;
+        let is_target = change.table == tables.sql_target;
+        let leads_elsewhere = is_target && leads_elsewhere(old, new);
         let kept = |row: Option<Reader<'_>>| row.is_some_and(|row| row.flag("persistent"));
         // Objects of the files that the daemon was started with are deleted when it is started without them.
         let serves = |row: Option<Reader<'_>>| row.is_some_and(|row| row.flag("served"));
@@ -155,12 +157,13 @@ impl Model {
         // neither have it deleted this way nor protect it from that.
         let is_moved =
             old.zip(new).is_some_and(|(old, new)| old.optional("file") != new.optional("file"));
-        let is_guarded = kept(old) || (change.table == tables.pool && !is_default);
+        let is_guarded = kept(old) || is_target || (change.table == tables.pool && !is_default);
         let names_file = new.is_some_and(|new| names_file(old, new).is_some());
         let trusts = change.table == backend && new.is_some_and(|new| trusts_more(old, new));
         let needs_admin = names_file
             || trusts
             || makes_pool
+            || leads_elsewhere
             || kept(old) != kept(new)
             || serves(old) != serves(new)
             || (is_moved && is_guarded);
@@ -278,6 +281,15 @@ fn trusts_more(old: Option<Reader<'_>>, new: Reader<'_>) -> bool {
     let verifies = |row: Reader<'_>| row.flag("tls") && !says_no(row);
     let had_said = old.is_some_and(says_no);
     (says_no(new) && !had_said) || (old.is_some_and(verifies) && !verifies(new))
+}
+
+/// The columns of a target that say which database its clients reach, and with which password.
+const OF_TARGETS: [&str; 5] = ["name", "upstream", "sqlite", "login_user", "login_password_file"];
+
+/// Whether a change creates or deletes a target, or leads its clients, with their passwords, to another database.
+fn leads_elsewhere(old: Option<Reader<'_>>, new: Option<Reader<'_>>) -> bool {
+    let columns = |row: Reader<'_>| OF_TARGETS.map(|column| row.owned(column));
+    old.map(columns) != new.map(columns)
 }
 
 /// The columns of a frontend that name files, each by a number.

@@ -2,19 +2,13 @@
 //!
 //! Owns the translation of the rooms' errors, which name their own objects, to rows and columns.
 
-use crate::schema::{CHECKPOINT, POOL, RESOURCE, RULE};
+use crate::schema::{BACKEND, CHECKPOINT, FRONTEND, POOL, RESOURCE, RULE, SERVER, SQL_TARGET};
 use paceline_checkpoints::{Field, SpecError};
 use paceline_claims::GraphError;
 use paceline_engine::{PlanError, RoutingError, RoutingOf as Of};
 use paceline_pools::PoolError;
 use paceline_rules::{CompileRuleError, Part};
 use std::fmt;
-
-/// The tables of frontends, backends, servers and targets.
-const FRONTEND: &str = "Frontend";
-const BACKEND: &str = "Backend";
-const SERVER: &str = "Server";
-const SQL_TARGET: &str = "Sql_Target";
 
 /// How many characters of a long name an error shows.
 const SHOWN_CHARS_MAX: usize = 64;

@@ -24,6 +24,7 @@ mod restart;
 mod routing;
 mod rule;
 pub mod schema;
+mod sql_target;
 #[cfg(test)]
 mod world;
 

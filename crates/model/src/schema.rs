@@ -59,6 +59,9 @@ pub const BACKEND: &str = "Backend";
 /// The servers of all backends; each names its backend.
 pub const SERVER: &str = "Server";
 
+/// The targets of the SQL door.
+pub const SQL_TARGET: &str = "Sql_Target";
+
 /// The users, each with its role and its password.
 pub const USER: &str = "User";
 

@@ -117,6 +117,9 @@ pub enum Command {
     /// List, create, change and delete servers, and set their weights
     #[command(after_help = command::servers::HELP)]
     Servers(command::servers::Servers),
+    /// List, create, change and delete the databases that SQL clients connect to
+    #[command(after_help = command::sql_targets::HELP)]
+    SqlTargets(command::sql_targets::SqlTargets),
     /// List, create, change and delete resources
     #[command(after_help = command::resources::HELP)]
     Resources(command::resources::Resources),
@@ -164,7 +167,7 @@ const CHECK_HELP: &str = "\
 Errors are printed as FILE:LINE:COLUMN: message, one per line, with a hint; the exit code is then 1. A warning \
 (FILE:LINE:COLUMN: warning: message) names a setting that works but is probably a mistake, and its consequence; with \
 --strict, the exit code is 1 for warnings too. Without errors, standard output has one line: ok: N objects. With --json, it \
-has one document for errors, warnings and success. examples/paceline.toml and examples/http.toml show everything that a file can contain. Relative names \
+has one document for errors, warnings and success. examples/paceline.toml, examples/http.toml and examples/sql.toml show everything that a file can contain. Relative names \
 of files, such as certificates, are resolved in the directory of the configuration file; a file that cannot be \
 read is a warning.
 

@@ -110,6 +110,7 @@ fn run(command: cli::Command, as_json: bool) -> Result<ExitCode, Failure> {
         Command::Frontends(frontends) => command::frontends::run(&frontends)?,
         Command::Backends(backends) => command::backends::run(&backends)?,
         Command::Servers(servers) => command::servers::run(&servers)?,
+        Command::SqlTargets(targets) => command::sql_targets::run(&targets)?,
         Command::Resources(resources) => command::resources::run(&resources)?,
         Command::Locks(locks) => command::locks::run(&locks)?,
         Command::Token(token) => command::token::run(&token)?,

@@ -40,6 +40,7 @@ described! {
     Frontend is FRONTENDS,
     Backend is BACKENDS,
     Server is SERVERS,
+    SqlTarget is SQL_TARGETS,
     User is USERS,
     Api is API,
     Http is HTTP,

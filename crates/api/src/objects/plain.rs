@@ -1,7 +1,7 @@
 //! Objects that have nothing beyond their entry in the catalogue.
 
 use super::Object;
-use paceline_catalogue::{CHECKPOINTS, Kind, SERVERS};
+use paceline_catalogue::{CHECKPOINTS, Kind, SERVERS, SQL_TARGETS};
 
 /// The table Checkpoint.
 pub(super) struct Checkpoint;
@@ -15,4 +15,11 @@ pub(super) struct Server;
 
 impl Object for Server {
     const KIND: &'static Kind = &SERVERS;
+}
+
+/// The table Sql_Target.
+pub(super) struct SqlTarget;
+
+impl Object for SqlTarget {
+    const KIND: &'static Kind = &SQL_TARGETS;
 }

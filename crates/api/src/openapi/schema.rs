@@ -143,6 +143,9 @@ fn table(settings: &[&Setting], used: Use) -> Value {
 
 fn member(setting: &Setting, used: Use) -> Value {
     let mut member = form(&setting.holds, used);
+    if let Some(only) = setting.word().filter(|_| used != Use::Answer) {
+        member = json!({ "anyOf": [word(&[only], used), member] });
+    }
     let is_optional = setting.default != Default::Required || is_list(setting);
     if used != Use::Answer && is_optional {
         member = or_null(member);

@@ -75,6 +75,26 @@ fn a_change_needs_the_role_that_the_promises_name() {
             "delete Resource r",
         ),
         (
+            r#"[{"op": "insert", "table": "Sql_Target", "row": {"name": "t", "sqlite": "a.db"}}]"#,
+            Role::Admin,
+            "insert Sql_Target t",
+        ),
+        (
+            r#"[{"op": "update", "table": "Sql_Target", "where": [], "row": {"notice": false}}]"#,
+            Role::Operator,
+            "update Sql_Target t",
+        ),
+        (
+            r#"[{"op": "update", "table": "Sql_Target", "where": [], "row": {"sqlite": "b.db"}}]"#,
+            Role::Admin,
+            "update Sql_Target t",
+        ),
+        (
+            r#"[{"op": "delete", "table": "Sql_Target", "where": []}]"#,
+            Role::Admin,
+            "delete Sql_Target t",
+        ),
+        (
             r#"[{"op": "insert", "table": "User", "row": {"name": "eva", "role": "viewer"}}]"#,
             Role::Admin,
             "insert User eva",

@@ -32,6 +32,7 @@ pub mod rules;
 mod run;
 pub mod servers;
 pub mod single;
+pub mod sql_targets;
 pub mod starter;
 pub mod status;
 pub mod token;
