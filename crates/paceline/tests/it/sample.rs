@@ -20,12 +20,14 @@ pub fn answer(asked: &Asked) -> Option<Reply> {
         "GET /v1/frontends" => frontends(),
         "GET /v1/backends" => backends(),
         "GET /v1/servers" => servers(),
+        "GET /v1/sql-targets" => sql_targets(),
         "GET /v1/resources" => resources(),
         "GET /v1/tree" => tree(),
         "GET /v1/locks" => locks(),
         "GET /v1/tokens" => tokens(),
         "GET /v1/users" => {
-            json!([{"name": "eva", "role": "operator"}, {"name": "größe", "role": "viewer"}])
+            json!([{"name": "app", "sql_password": true}, {"name": "eva", "role": "operator", "sql_password": true},
+                {"name": "größe", "role": "viewer"}])
         }
         "GET /v1/whoami" => json!({"user": "eva", "role": "operator", "host": "unix"}),
         "GET /v1/status" => json!({"version": "0.1.0", "pid": 7, "sync": "asked", "warnings": []}),
@@ -229,6 +231,16 @@ fn servers() -> Value {
          "figures": {"up": false, "inflight": 0}},
         {"backend": "files", "name": "unix:/run/files.sock", "address": "unix:/run/files.sock",
          "figures": {"inflight": 0}},
+    ])
+}
+
+fn sql_targets() -> Value {
+    json!([
+        {"name": "app", "upstream": "postgresql://db1.internal,db2.internal:5433/app?sslmode=verify-full",
+         "pooling": "session", "connections": {"max": 40, "idle": "5m"},
+         "login": {"user": "web", "password_file": "/etc/paceline/web.pw"}, "persistent": true},
+        {"name": "reports", "upstream": "postgresql:///reports?host=/run/postgresql", "persistent": false},
+        {"name": "notes", "sqlite": "notes.db", "notice": false, "persistent": true},
     ])
 }
 
