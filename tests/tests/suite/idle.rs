@@ -5,11 +5,13 @@ use paceline_tests::{Daemon, Launch, Scratch};
 use std::process::Command;
 
 /// Each setting that has no effect, in an otherwise valid file.
-const IDLE: [(&str, &str); 5] = [
+const IDLE: [(&str, &str); 7] = [
     ("threads.min", "[[pool]]\nname = 'p'\npriority = [1, 2]\nthreads = { min = 2 }\n"),
     ("group", "[[pool]]\nname = 'p'\npriority = [1, 2]\ngroup = 'g'\n"),
     ("stack_bytes", "[[pool]]\nname = 'p'\npriority = [1, 2]\nstack_bytes = 65536\n"),
     ("heap_bytes_max", "[[pool]]\nname = 'p'\npriority = [1, 2]\nheap_bytes_max = 65536\n"),
+    ("upstream", "[[sql_target]]\nname = 'app'\nupstream = 'postgresql://127.0.0.1/app'\n"),
+    ("sqlite", "[[sql_target]]\nname = 'notes'\nsqlite = 'notes.db'\n"),
     (
         "status",
         "[[frontend]]\nname = 'web'\nlisten = '127.0.0.1:0'\nbackend = 'app'\n\

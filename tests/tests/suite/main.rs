@@ -39,6 +39,7 @@ mod roles;
 mod scenarios;
 mod shown;
 mod signals;
+mod sql_config;
 mod storm;
 mod typed;
 mod whole;
