@@ -81,7 +81,7 @@ fn typed(prompt: &str) -> Result<String, Failure> {
 }
 
 /// The keys of one line; `None` if the user interrupted it.
-fn keys(input: &mut impl io::Read) -> io::Result<Option<Vec<u8>>> {
+fn keys(input: &mut impl io::BufRead) -> io::Result<Option<Vec<u8>>> {
     let mut typed = Vec::new();
     for byte in input.bytes() {
         match byte? {
