@@ -25,7 +25,7 @@ pub use revert::revert;
 pub use save::save_rules;
 
 use crate::ERRORS_MAX;
-use crate::document::{Document, Object, flag, text};
+use crate::document::{Document, NUMBER_RULES, Object, flag, text};
 use crate::error::ConfigError;
 use crate::keys::kind_of;
 use crate::read::shown;
@@ -415,7 +415,10 @@ impl<'s> Table<'s> {
 fn belongs(object: &Object, other: &str) -> ConfigError {
     let word = kind_of(object.table).map_or(object.table, |kind| kind.word);
     let message = format!("{word} `{}` belongs to the file {}", shown(&object.key), shown(other));
-    let hint = "name it in one file only, or take it over with --take-over (take_over=true)";
+    let hint = match object.table {
+        RULE => NUMBER_RULES,
+        _ => "name it in one file only, or take it over with --take-over (take_over=true)",
+    };
     ConfigError::new(object.place, message).hint(hint).of(object.file)
 }
 

@@ -6,7 +6,7 @@
 use crate::ERRORS_MAX;
 use crate::apply::{Ownership, operations};
 use crate::document::{Document, Need, Object, files_of, flag, text};
-use crate::doubt::{Warning, doubts, placed};
+use crate::doubt::{Warning, doubts, is_due_to_others, placed};
 use crate::error::{ConfigError, Errors};
 use crate::keys::{kind_of, path_of};
 use crate::others::Others;
@@ -68,8 +68,9 @@ impl Document {
             let fault = match plan(&objects) {
                 Ok(warnings) => {
                     let placed = |warning| placed(&self.objects, warning);
-                    let mut warnings: Vec<Warning> = warnings.into_iter().map(placed).collect();
-                    warnings.extend(doubts(&self.objects, others));
+                    let own = warnings.into_iter().filter(|one| !is_due_to_others(others, one));
+                    let mut warnings: Vec<Warning> = own.map(placed).collect();
+                    warnings.extend(doubts(&self.objects));
                     return errors.or(warnings);
                 }
                 Err(fault) => fault,

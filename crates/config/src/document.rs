@@ -217,13 +217,17 @@ impl Object {
     }
 }
 
+/// What to do about a rule that is in two files. Rules without numbers are numbered in each file from 10 on.
+pub(crate) const NUMBER_RULES: &str =
+    "number the rules of all files so that each has a number of its own";
+
 /// The error for an object that is in two files.
 fn twice(object: &Object, files: &[String], (file, line): (usize, u32)) -> ConfigError {
     let word = kind_of(object.table).map_or(object.table, |kind| kind.word);
     let other = files.get(file).map_or("another file", String::as_str);
     let message = format!("{word} `{}` is in {other} already, on line {line}", shown(&object.key));
     let hint = match object.table {
-        RULE => "number the rules of all files so that each has a number of its own",
+        RULE => NUMBER_RULES,
         _ => "an object can be in one file only",
     };
     ConfigError::new(object.place, message).hint(hint).of(object.file)

@@ -28,6 +28,7 @@ pub mod schema;
 mod world;
 
 pub use access::{FIRST_TOKEN, Grant, GrantChange, TokenRow};
+pub use doubt::unused_backend;
 pub use error::ModelError;
 pub use figures::{Figures, FrontendFigures};
 pub use model::Model;

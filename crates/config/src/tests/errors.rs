@@ -421,17 +421,17 @@ fn names_that_are_nearly_well_known_and_rules_that_do_nothing_are_doubtful() {
     for (rule, expected) in [
         (
             "match = { usr = 'x' }\nreject = true",
-            "line 2: rule 10 matches `usr`, did you mean `user`?",
+            "line 2: rule 10: match: it matches `usr`, did you mean `user`?",
         ),
         (
             "match = 'usr exact x'\nreject = true",
-            "line 2: rule 10 matches `usr`, did you mean `user`?",
+            "line 2: rule 10: match: it matches `usr`, did you mean `user`?",
         ),
         ("match = { user = 'x' }\nreject = true", ""),
         ("match = { colour = 'x', 'tag.usr' = 'y' }\nset = 3", ""),
         (
             "match = { user = 'x' }",
-            "line 1: rule 10 does nothing when it matches; \
+            "line 1: rule 10: it does nothing when it matches; \
             give it set, raise, lower or reject",
         ),
         ("match = { user = 'x' }\nlog = true", ""),

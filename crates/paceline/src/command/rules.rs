@@ -7,7 +7,7 @@ use crate::settings::{Changes, NewRule, Rule, Settings};
 use crate::table::{Cell, Column, Table};
 use clap::{Args, Subcommand};
 use paceline_client::Kind;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 pub const HELP: &str = "\
 Without a command, lists the running rules. A restart replaces them with the saved ones.
@@ -73,13 +73,6 @@ struct Number {
     number: u32,
 }
 
-/// Whether a match changes nothing, neither here nor for later rules, and is not logged.
-fn does_nothing(rule: &Map<String, Value>) -> bool {
-    let has = |name: &str| rule.get(name).is_some_and(|value| *value != Value::Bool(false));
-    let acts = ["set", "raise", "lower", "reject", "log"].into_iter().any(has);
-    !acts && rule.get("then") != Some(&"stop".into())
-}
-
 pub fn run(rules: &Rules) -> Result<(), Failure> {
     let asker = rules.reach.open()?;
     match &rules.command {
@@ -114,15 +107,9 @@ fn change(asker: &Asker, command: &RulesCommand) -> Result<(), Failure> {
     match command {
         RulesCommand::New { settings } => {
             let members = settings.members();
-            let does_nothing = does_nothing(&members);
             let answer = client.add(Kind::Rules, &Value::Object(members))?;
             let number = text(&answer, "number");
-            let mut done = format!("rule {number} is added; keep it with: paceline rules save");
-            if does_nothing {
-                done.push_str(
-                    "\nit does nothing when it matches; say --set, --raise, --lower or --reject",
-                );
-            }
+            let done = format!("rule {number} is added; keep it with: paceline rules save");
             asker.show_done(&answer, &done)
         }
         RulesCommand::Set { number, changes } => {
