@@ -19,6 +19,7 @@ mod token;
 mod tree;
 mod values;
 
+use crate::config::DOOR_WAIT;
 use crate::identity::{Identity, Role};
 use crate::members::Members;
 use crate::openapi::{change_of, name_of, new_of};
@@ -32,7 +33,7 @@ use axum::http::{HeaderMap, StatusCode, Uri};
 use database::{edit, first_row, select_one};
 pub(crate) use database::{own_problem, select_all};
 use fields::{Reader, Reading};
-use paceline_catalogue::{CHECKPOINTS, Kind, RESOURCES};
+use paceline_catalogue::{CHECKPOINTS, FRONTENDS, Kind, RESOURCES};
 use paceline_tables::value::Datum;
 use paceline_tables::{Function, Test, Transaction};
 use paceline_types::nearest;
@@ -52,6 +53,9 @@ pub(crate) trait Object: Send + Sync + 'static {
     fn read(_members: &mut Members, _reading: &Reading, _row: &mut Row) -> Result<(), Problem> {
         Ok(())
     }
+
+    /// Drops the members of a change that reset what the row does not have.
+    fn settle_resets(_members: &mut Members, _row: &Row) {}
 
     /// Shows the columns that are not plain members.
     fn show(_row: &Row, _object: &mut Map<String, Value>) {}
@@ -168,6 +172,11 @@ fn warned<O: Object>(app: &App, key: &str, mut object: Value) -> Value {
     let all = database::own_database(app).map(|own| own.warnings()).unwrap_or_default();
     let mut about: Vec<String> = all.into_iter().filter(concerns).collect();
     about.extend(O::doubt(key));
+    if O::KIND.table == FRONTENDS.table {
+        let problem = frontend::problem(app, key);
+        object["figures"]["problem"] = problem.clone().into();
+        about.extend(problem.map(|problem| format!("{start}{problem}")));
+    }
     if let (false, Some(members)) = (about.is_empty(), object.as_object_mut()) {
         members.insert("warnings".into(), about.into());
     }
@@ -269,8 +278,12 @@ async fn change<O: Object>(
     headers: &HeaderMap,
     body: Body,
 ) -> Answer {
-    let members = body::members(app, identity, headers, body).await?;
-    let is_there = select_one::<O>(app, identity, key).await?.is_some();
+    let mut members = body::members(app, identity, headers, body).await?;
+    let found = select_one::<O>(app, identity, key).await?;
+    let is_there = found.is_some();
+    if let Some(row) = &found {
+        O::settle_resets(&mut members, row);
+    }
     if !is_there && O::without_row(app, key).is_none() {
         return Err(no_such::<O>(app, identity, key).await);
     }
@@ -344,6 +357,9 @@ async fn write<O: Object>(
     let mut rows: Vec<Row> = first_row(&results).into_iter().collect();
     resource::name_parents::<O>(app, who, &mut rows).await?;
     let object = rows.first().map(describe::<O>).unwrap_or_default();
+    if O::KIND.table == FRONTENDS.table {
+        let _ = tokio::time::timeout(DOOR_WAIT, app.host.control().until_http_done()).await;
+    }
     let object = warned::<O>(app, key, object);
     let status = if is_there { StatusCode::OK } else { StatusCode::CREATED };
     Ok(json_response(status, &object))

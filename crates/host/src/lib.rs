@@ -183,7 +183,8 @@ impl Host {
     pub fn open_own(&self, path: &Path) -> Result<(), OpenDatabaseError> {
         let schema = own::schema().map_err(OpenDatabaseError::Schema)?;
         if self.policy.read_only {
-            // Nothing can be locked on a read-only server, so nothing is kept either.
+            // Nothing can be locked on a read-only server, so nothing is kept either, and no number is waited for.
+            self.locking.stop();
             let database = Database::new(Arc::new(schema), self.system.clock.uuid_source());
             self.add(database, Storage::Memory)?;
             return Ok(());

@@ -303,8 +303,17 @@ fn sources(paths: &[PathBuf]) -> Result<Vec<Source>, String> {
     Ok(sources)
 }
 
+/// The files that these paths name, each with the name that its objects belong to.
+///
+/// # Errors
+///
+/// When a directory cannot be read or has no such file, or when two files have one name.
+pub fn named_files(paths: &[PathBuf]) -> Result<Vec<(PathBuf, String)>, String> {
+    Ok(sources(paths)?.into_iter().map(|source| (source.path, source.name)).collect())
+}
+
 /// The name that the objects of a file belong to.
-pub fn name_of(path: &Path) -> Result<String, String> {
+fn name_of(path: &Path) -> Result<String, String> {
     let name = path.file_name().and_then(std::ffi::OsStr::to_str);
     name.map(str::to_owned).ok_or_else(|| format!("{} is not the name of a file", path.display()))
 }

@@ -192,6 +192,7 @@ fn refusal_hint(refusal: &Refusal) -> Option<String> {
         "deadlock" => {
             "release what the session holds, and ask again for all of it in one request".into()
         }
+        "read_only" => "start it without --read-only if it should accept them".into(),
         "too_wide" => "claim smaller parts of it; see them with: paceline tree".into(),
         _ => "see what runs and waits with: paceline ps".into(),
     })

@@ -205,17 +205,16 @@ fn check_listen<'a>(frontend: &'a Frontend, taken: &mut BTreeMap<&'a Address, &'
     if frontend.listen.is_empty() {
         return wrong(of_frontend(frontend), "listen", Problem::NoAddress);
     }
-    for (line, address) in frontend.listen.iter().enumerate() {
+    for address in &frontend.listen {
         // Port 0 is chosen by the system, so two are never the same.
         if matches!(address, Address::Socket(socket) if socket.port() == 0) {
             continue;
         }
         if let Some(other) = taken.insert(address, &frontend.name) {
-            let problem =
-                Problem::Listens { address: address.to_string().into(), other: other.into() };
-            let error = RoutingError::new(of_frontend(frontend), "listen", problem);
-            let entry = Some((line + 1).to_string().into());
-            return Err(RoutingError { entry, ..error });
+            let address = address.to_string().into();
+            let (own, other) = (frontend.name.clone(), other.into());
+            let problem = Problem::Listens { address, own, other };
+            return wrong(of_frontend(frontend), "listen", problem);
         }
     }
     Ok(())

@@ -54,7 +54,9 @@ pub enum Problem {
     Listens {
         /// The address.
         address: Box<str>,
-        /// The other frontend.
+        /// The frontend.
+        own: Box<str>,
+        /// The other frontend, or the same if it has the address twice.
         other: Box<str>,
     },
     /// It has no address.
@@ -132,9 +134,13 @@ impl fmt::Display for Problem {
             Self::Reserved => {
                 f.write_str("\"api\", \"sql\" and \"ovsdb\" are doors of their own, choose another")
             }
-            Self::Listens { address, other } => {
-                write!(f, "frontend \"{other}\" listens at {address} already")
+            Self::Listens { address, own, other } if own == other => {
+                write!(f, "{address} is given twice")
             }
+            Self::Listens { address, own, other } => write!(
+                f,
+                "frontend \"{own}\" and frontend \"{other}\" cannot both listen at {address}"
+            ),
             Self::NoAddress => f.write_str("expected at least one address"),
             Self::NoBackend { backend, near: Some(near) } => {
                 write!(f, "no backend \"{backend}\", did you mean \"{near}\"?")

@@ -15,6 +15,7 @@ mod daemon;
 mod demo;
 mod drifted;
 mod files;
+mod first_day;
 mod guide;
 mod handed_on;
 mod held;

@@ -48,6 +48,17 @@ impl Object for Rule {
         read_action(members, reading, row)
     }
 
+    fn settle_resets(members: &mut Members, row: &Row) {
+        // All actions share one column, so a reset of another one would clear the rule's own.
+        let action = text_in(row, "action").unwrap_or_default();
+        let own = action.split(' ').next().unwrap_or_default();
+        for word in NUMBERED.into_iter().chain(["reject"]).filter(|word| *word != own) {
+            if matches!(members.peek(word), Some(Value::Null | Value::Bool(false))) {
+                members.given(word);
+            }
+        }
+    }
+
     fn show(row: &Row, object: &mut Map<String, Value>) {
         show(row, object);
     }

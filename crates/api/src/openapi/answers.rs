@@ -163,9 +163,9 @@ fn daemon() -> Value {
     );
     let wrong = answer(
         json!({
-            "line": number(), "column": number(), "message": text(), "hint": text(),
+            "line": number(), "column": number(), "message": text(), "hint": text(), "file": text(),
         }),
-        &["hint"],
+        &["hint", "file"],
     );
     let error = json!({
         "error": { "type": "string", "description": "A word for programs." },
@@ -185,14 +185,15 @@ fn daemon() -> Value {
             "version": text(), "pid": number(), "now": moment(), "read_only": flag(), "sync": text(),
             "databases": list(&text()), "open_files_max": or_null(number()),
             "warnings": list(&text()), "draining": flag(), "http": http,
+            "requests": answer(json!({ "running": number(), "waiting": number() }), &[]),
             "reload": { "type": "object", "description": "How the files of `--config` were last read." },
         }), &["reload"]),
         "Edit": answer(json!({
             "op": { "type": "string", "description": "`create`, `change`, `delete`, `drift` or `warning`." },
             "kind": text(), "name": text(), "members": list(&text()), "taken_over": flag(), "deleted": flag(),
             "renamed": { "type": "string", "description": "What the object is called, if it was renamed since the file was applied." },
-            "message": text(), "line": number(), "column": number(),
-        }), &["kind", "name", "members", "taken_over", "deleted", "renamed", "message", "line", "column"]),
+            "message": text(), "line": number(), "column": number(), "file": text(),
+        }), &["kind", "name", "members", "taken_over", "deleted", "renamed", "message", "line", "column", "file"]),
         "Document": { "type": "object", "description": "An OpenAPI document." },
         "Error": answer(error, &optional),
     })

@@ -28,7 +28,9 @@ pub fn create<K: Described>(
         true => "",
         false => "; it is gone after a restart unless --persistent is given",
     };
-    asker.show_done(&answer, &format!("{word} {name} is created{next}{kept}"))
+    let done = format!("{word} {name} is created");
+    asker.show_done(&told_of(asker, &answer), &format!("{done}{next}{kept}"))?;
+    as_it_says(&done, &answer)
 }
 
 /// Changes what was given of an object, and says so with what `done` makes of it.
@@ -52,7 +54,35 @@ pub fn change_and<K: Described>(
             false => failure,
         }
     })?;
-    asker.show_done(&answer, &format!("{word} {name} is changed{}", done(&answer)))
+    let told = format!("{word} {name} is changed");
+    asker.show_done(&told_of(asker, &answer), &format!("{told}{}", done(&answer)))?;
+    as_it_says(&told, &answer)
+}
+
+/// Why the object does not serve as configured, such as an address in use.
+fn problem(answer: &Value) -> Option<&str> {
+    answer.pointer("/figures/problem").and_then(Value::as_str)
+}
+
+/// The object; for people, without the warning that [`as_it_says`] reports.
+fn told_of(asker: &Asker, answer: &Value) -> Value {
+    let mut answer = answer.clone();
+    if asker.json {
+        return answer;
+    }
+    if let (Some(problem), Some(Value::Array(warnings))) =
+        (problem(&answer).map(str::to_owned), answer.get_mut("warnings"))
+    {
+        warnings.retain(|warning| !warning.as_str().is_some_and(|text| text.ends_with(&problem)));
+    }
+    answer
+}
+
+/// Fails if the object is edited, and does not serve as configured.
+fn as_it_says(done: &str, answer: &Value) -> Result<(), Failure> {
+    let Some(problem) = problem(answer) else { return Ok(()) };
+    let message = format!("{done}, but the HTTP door differs from the configuration: {problem}");
+    Err(Failure::new(FAILED, message, super::doctor::DOOR_NEXT))
 }
 
 /// Changes the given settings of an object.
