@@ -33,7 +33,7 @@ use axum::http::{HeaderMap, StatusCode, Uri};
 use database::{edit, first_row, select_one};
 pub(crate) use database::{own_problem, select_all};
 use fields::{Reader, Reading};
-use paceline_catalogue::{CHECKPOINTS, FRONTENDS, Kind, RESOURCES};
+use paceline_catalogue::{BACKENDS, CHECKPOINTS, FRONTENDS, Kind, RESOURCES};
 use paceline_tables::value::Datum;
 use paceline_tables::{Function, Test, Transaction};
 use paceline_types::nearest;
@@ -73,6 +73,11 @@ pub(crate) trait Object: Send + Sync + 'static {
     /// Checks that the object of this name may be deleted.
     fn check_delete(_key: &str) -> Result<(), Problem> {
         Ok(())
+    }
+
+    /// Warns of the use of an object that was just deleted, where that goes on.
+    fn still_used(_app: &App, _key: &str) -> Option<String> {
+        None
     }
 
     /// Adds operations that delete the parts of the object.
@@ -165,9 +170,14 @@ fn warned<O: Object>(app: &App, key: &str, mut object: Value) -> Value {
     let start = if is_numbered { format!("{word} {key}: ") } else { format!("{word} \"{key}\": ") };
     // A warning about two checkpoints names both.
     let named = format!("checkpoint \"{key}\"");
+    // The servers and the frontend of a backend are created after it.
+    let is_begun = |warning: &str| {
+        let is_early = [": it has no servers", ": no frontend uses it"];
+        O::KIND.table == BACKENDS.table && is_early.iter().any(|end| warning.ends_with(end))
+    };
     let concerns = |warning: &String| {
         let is_named = O::KIND.table == CHECKPOINTS.table && warning.contains(&named);
-        warning.starts_with(&start) || is_named
+        (warning.starts_with(&start) && !is_begun(warning)) || is_named
     };
     let all = database::own_database(app).map(|own| own.warnings()).unwrap_or_default();
     let mut about: Vec<String> = all.into_iter().filter(concerns).collect();
@@ -305,7 +315,10 @@ async fn delete<O: Object>(
     let deleted = checked.delete(O::KIND.table, tests_of(&found));
     let results = edit(&app, &identity, O::delete_parts(&key, deleted)).await;
     match results.map_err(|error| database::delete_problem::<O>(&error, &key))?.get(place) {
-        Some(paceline_tables::OpResult::Count(1..)) => done(),
+        Some(paceline_tables::OpResult::Count(1..)) => match O::still_used(&app, &key) {
+            Some(warning) => ok(&json!({ "deleted": true, "warnings": [warning] })),
+            None => done(),
+        },
         _ => Err(no_such::<O>(&app, &identity, &key).await),
     }
 }
@@ -434,7 +447,11 @@ fn patch_of<O: Object>(role: Role, path: &'static str) -> Operation {
 
 fn delete_of<O: Object>(role: Role, path: &'static str) -> Operation {
     let operation = operation::<O>(role, "DELETE", path, "delete", "Deletes");
-    operation.query(O::DELETE_QUERY).gives_nothing().fails(EDIT).fails([404])
+    let operation = operation.query(O::DELETE_QUERY).gives_nothing().fails(EDIT).fails([404]);
+    match O::KIND.table == RESOURCES.table {
+        true => operation.gives(200, "Deleted"),
+        false => operation,
+    }
 }
 
 /// A verb on one object, which answers with the object.

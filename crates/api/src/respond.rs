@@ -216,6 +216,12 @@ impl Problem {
             Reason::Exhausted { .. } | Reason::Ending => return,
         };
         self.members.insert(name.into(), value);
+        let (name, span) = match reason {
+            Reason::TooLong { max, .. } => ("max", max),
+            Reason::Expired { waited, .. } => ("waited", waited),
+            _ => return,
+        };
+        self.members.insert(name.into(), span.to_string().into());
     }
 
     /// The same, with another sentence for people.

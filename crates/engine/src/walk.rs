@@ -3,7 +3,7 @@
 //! A request walks its checkpoints in turn and sleeps in at most one queue at a time. If it ends before it
 //! runs, what it spent is refunded and what it held is released.
 
-use crate::effect::{Effect, Outcome};
+use crate::effect::{About, Effect, Outcome};
 use crate::engine::Engine;
 use crate::gate::is_gate;
 use crate::input::Live;
@@ -312,7 +312,11 @@ impl Engine {
         let rules = self.snapshot.rules.rules();
         let matched = decision.matched.iter().filter_map(|index| rules.get(*index as usize));
         let logged = matched.filter(|rule| rule.log).take(limits::LOGS_MAX);
-        self.effects.extend(logged.map(|rule| Effect::Log { id, rule: rule.number }));
+        let mut about = None;
+        self.effects.extend(logged.map(|rule| {
+            let about = about.get_or_insert_with(|| About::of(&draft.request));
+            Effect::Log { id, rule: rule.number, about: Arc::clone(about) }
+        }));
         let priority = match decision.verdict {
             Verdict::Priority(priority) => priority,
             Verdict::Rejected { rule } => {
@@ -406,7 +410,9 @@ impl Engine {
         let reason = match turned.cause {
             Cause::Full { max } => Reason::QueueFull { place, max },
             Cause::TooLong { wait, max } => Reason::TooLong { place, wait, max },
-            Cause::Expired { waited } => Reason::Expired { place, waited, resource: None },
+            Cause::Expired { waited } => {
+                Reason::Expired { place, waited, resource: None, stopped: false }
+            }
             Cause::CostTooHigh { burst } => {
                 let burst = u64::from(burst);
                 Reason::CostTooHigh { place, cost: work.draft.request.cost, burst }

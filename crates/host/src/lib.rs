@@ -59,7 +59,7 @@ pub use outbox::{
     Content, Interest, Outbox, Outgoing, Reply, SharedText, Ticket, Update, UpdateText,
 };
 pub use paceline_engine::{
-    Explanation, Foreseen, Grant, Quota, RequestError, Snapshot, WaitsFor, Why,
+    About, Explanation, Foreseen, Grant, Quota, RequestError, Snapshot, WaitsFor, Why,
 };
 use paceline_journal::Recovery;
 pub use paceline_journal::disk::{Disk, RealDisk};

@@ -56,6 +56,10 @@ fn held() -> Value {
             "released": flag(),
             "written": { "type": "boolean", "description": "False if the release is not on disk yet." },
         }), &[]),
+        "Deleted": answer(json!({
+            "deleted": flag(),
+            "warnings": { "type": "array", "items": text(), "description": "The requests that still hold it." },
+        }), &[]),
         "Permit": answer(json!({
             "permit": { "type": "string", "description": "Its name, for its user and for operators." },
             "request": number(), "priority": number(), "pool": text(), "granted_at": moment(),
@@ -172,12 +176,26 @@ fn daemon() -> Value {
         "message": { "type": "string", "description": "A sentence for people." },
         "hint": { "type": "string", "description": "What to try next." },
         "reason": { "type": "string", "description": "Why a request was refused." },
-        "request": number(), "retry_after": number(), "rule": number(), "by": text(), "owner": or_null(text()),
+        "request": number(), "retry_after": number(), "rule": number(), "by": text(),
+        "waited": { "type": "string", "description": "How long a refused request waited." },
+        "max": { "type": "string", "description": "How long a refused request may wait." },
+        "owner": or_null(text()),
         "place": { "type": "object", "description": "What the error is about." },
         "errors": list(&wrong),
     });
-    let optional =
-        ["hint", "reason", "request", "retry_after", "rule", "by", "owner", "place", "errors"];
+    let optional = [
+        "hint",
+        "reason",
+        "request",
+        "retry_after",
+        "rule",
+        "by",
+        "waited",
+        "max",
+        "owner",
+        "place",
+        "errors",
+    ];
     json!({
         "Health": answer(json!({ "status": text() }), &[]),
         "Identity": answer(json!({ "user": text(), "role": text(), "host": text() }), &[]),

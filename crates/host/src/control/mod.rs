@@ -33,8 +33,8 @@ use crate::locking::Locking;
 use kept::KeptRequest;
 use numbers::Numbers;
 use paceline_engine::{
-    Effect, Engine, Explanation, Grant, Outcome, Plan, Prepared, RequestError, Snapshot, Why,
-    prepare,
+    About, Effect, Engine, Explanation, Grant, Outcome, Plan, Prepared, RequestError, Snapshot,
+    Why, prepare,
 };
 use paceline_types::{Known, Reason, Refusal, Request, RequestId, SessionId, Unknown};
 use std::collections::BTreeMap;
@@ -131,7 +131,7 @@ impl Way {
 struct Effects {
     told: Told,
     /// Requests, and the rules that matched them and log.
-    matches: Vec<(RequestId, u32)>,
+    matches: Vec<(RequestId, u32, Arc<About>)>,
     /// Whether a request ended that has a row.
     is_noted: bool,
 }
@@ -251,9 +251,10 @@ impl Control {
         if let Some(returned) = place.and_then(|place| self.ledger.returned(now, place)) {
             prepared.set_waited(returned.waited(now));
         }
+        let about = self.is_followed().then(|| About::of(prepared.request()));
         let (id, outcome) =
             state.engine.submit(now, prepared, &|session, lock| self.locking.owns(session, lock));
-        self.tell(|| Event::of_outcome(id, &outcome));
+        self.tell(|| Event::of_outcome(id, &outcome, about));
         let once = matches!(way, Way::Once(_));
         if let Way::Kept(terms) = way
             && matches!(outcome, Outcome::Started | Outcome::Waiting)
@@ -391,13 +392,14 @@ impl Control {
         if state.engine.request(id).is_none() {
             return Err(NotWaiting::Unknown);
         }
+        let about = state.engine.request(id).map(About::of);
         if !state.engine.cancel(self.clock.now(), id) {
             return Err(NotWaiting::Runs);
         }
         let refusal = Refusal::lasting(reason);
         let waiter = state.waiters.remove(&id);
         let is_noted = self.note_ended(&mut state, id, Cause::Ended);
-        self.tell(|| Event::Refused { id, refusal: refusal.clone() });
+        self.tell(|| Event::Refused { id, refusal: refusal.clone(), about });
         self.finish(state);
         if is_noted {
             self.ledger.write();
@@ -459,8 +461,20 @@ impl Control {
         self.events.subscribe()
     }
 
+    fn is_followed(&self) -> bool {
+        self.events.receiver_count() > 0
+    }
+
+    fn tell_of(&self, effect: &Effect, engine: &Engine) {
+        if self.is_followed()
+            && let Some(event) = Event::of_effect(effect, engine)
+        {
+            self.tell(|| event);
+        }
+    }
+
     fn tell(&self, event: impl FnOnce() -> Event) {
-        if self.events.receiver_count() > 0 {
+        if self.is_followed() {
             // The last listener may have left just now.
             let _ = self.events.send(event());
         }
@@ -493,8 +507,9 @@ impl Control {
             // A caller that dropped its receiver has withdrawn its request, or is about to.
             let _ = decided.map(|decided| sender.send(decided));
         }
-        for (id, rule) in matches {
-            tracing::info!(request = id.0, rule, "a rule that logs matched");
+        for (id, rule, about) in matches {
+            let About { user, text, .. } = &*about;
+            tracing::info!(request = id.0, rule, user, text, "a rule that logs matched");
         }
         if is_noted {
             self.ledger.write();
@@ -509,9 +524,7 @@ impl Control {
     fn take_effects(&self, state: &mut EngineState) -> Effects {
         let mut effects = Effects::default();
         while let Some(effect) = state.engine.poll_effect() {
-            if let Some(event) = Event::of_effect(&effect) {
-                self.tell(|| event);
-            }
+            self.tell_of(&effect, &state.engine);
             let (id, decided) = match effect {
                 Effect::Start { id } => {
                     self.note_granted(state, id);
@@ -525,8 +538,8 @@ impl Control {
                     effects.is_noted |= self.note_ended(state, id, Cause::Ended);
                     (id, None)
                 }
-                Effect::Log { id, rule } => {
-                    effects.matches.push((id, rule));
+                Effect::Log { id, rule, about } => {
+                    effects.matches.push((id, rule, about));
                     continue;
                 }
             };

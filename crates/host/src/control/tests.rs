@@ -2,7 +2,7 @@
 
 use super::{Admission, Control, Event, NotWaiting, Permit, Reroute};
 use paceline_checkpoints::{At, Limit, Spec};
-use paceline_engine::{Config, Plan};
+use paceline_engine::{About, Config, Plan};
 use paceline_routing::{Backend, Frontend, Server};
 use paceline_types::{Attributes, BackendId, CheckpointId, Reason, Request, ServerId, Span};
 use std::sync::Arc;
@@ -59,7 +59,8 @@ fn a_request_that_waits_can_be_cancelled() {
     let refusal = runtime().block_on(second).unwrap().unwrap_err();
     assert_eq!(refusal.to_string(), "cancelled by ann: too\\nlate");
     let told = std::iter::from_fn(|| events.try_recv().ok()).last();
-    assert_eq!(told, Some(Event::Refused { id, refusal }));
+    let Some(Event::Refused { id: refused, refusal: why, about: Some(_) }) = told else { panic!() };
+    assert_eq!((refused, why), (id, refusal));
     assert_eq!(control.why(third_id).unwrap().ahead, [permit.id()]);
     drop(permit);
     assert!(runtime().block_on(third).unwrap().is_ok());
@@ -82,7 +83,8 @@ fn a_grant_that_nobody_heard_of_spends_nothing() {
     let Admission::Started(_) = control.admit(request()).unwrap() else { panic!() };
     let Admission::Waiting(waiting) = control.admit(request()).unwrap() else { panic!() };
     let id = waiting.id();
-    runtime().block_on(async { while events.recv().await.unwrap() != (Event::Started { id }) {} });
+    let is_started = |event| matches!(event, Event::Started { id: started, .. } if started == id);
+    runtime().block_on(async { while !is_started(events.recv().await.unwrap()) {} });
     drop(waiting);
     assert_eq!(control.why(id), None);
     assert_eq!(events.try_recv(), Ok(Event::Left { id }), "it was of no use");
@@ -167,7 +169,13 @@ fn the_waiter_of_a_session_that_ends_is_told_so() {
         seen.push(event);
     }
     let first = permit.id();
-    assert_eq!(seen, [Event::Started { id: first }, Event::Waiting { id }, Event::Left { id }]);
+    let about = Some(About::of(&request()));
+    let expected = [
+        Event::Started { id: first, about: about.clone() },
+        Event::Waiting { id, about },
+        Event::Left { id },
+    ];
+    assert_eq!(seen, expected);
 }
 
 /// A frontend `web` that sends everything to the backend `app` with these servers, as (number, maximum).

@@ -32,6 +32,9 @@ pub struct Rules {
 
 #[derive(Debug, Subcommand)]
 enum RulesCommand {
+    /// List the running rules, as without a command
+    #[command(visible_alias = "ls", after_help = "Example:\n  paceline rules list")]
+    List,
     /// Add a rule to the running list; without a number, at its end
     #[command(
         after_help = "Example:\n  paceline rules new --match 'user=etl-*' --mode glob --lower 20 --then stop\n  paceline rules new --when 'rate(\"per-user\", user) > 100.0' --reject"
@@ -76,7 +79,9 @@ struct Number {
 pub fn run(rules: &Rules) -> Result<(), Failure> {
     let asker = rules.reach.open()?;
     match &rules.command {
-        None => list(&asker, if rules.saved { Kind::SavedRules } else { Kind::Rules }),
+        None | Some(RulesCommand::List) => {
+            list(&asker, if rules.saved { Kind::SavedRules } else { Kind::Rules })
+        }
         Some(command) => change(&asker, command)
             .map_err(|f| f.or_hint("see how they stand with: paceline rules")),
     }
@@ -105,6 +110,7 @@ fn list(asker: &Asker, kind: Kind) -> Result<(), Failure> {
 fn change(asker: &Asker, command: &RulesCommand) -> Result<(), Failure> {
     let client = &asker.client;
     match command {
+        RulesCommand::List => list(asker, Kind::Rules),
         RulesCommand::New { settings } => {
             let members = settings.members();
             let answer = client.add(Kind::Rules, &Value::Object(members))?;

@@ -107,6 +107,11 @@ impl Form {
         matches!(self, Self::Range | Self::Integer(i64::MIN..=-1, _))
     }
 
+    /// Whether the text is a number.
+    pub const fn is_number(self) -> bool {
+        matches!(self, Self::Integer(..))
+    }
+
     /// The words that it may be, if they are listed.
     pub const fn words(self) -> Option<&'static [&'static str]> {
         match self {

@@ -72,6 +72,12 @@ impl Walk {
         self.text("/v1/apply?dry_run=true", "[[pool]]\nname = 'a'\nstarted = false\n", 200);
         self.text("/v1/apply", "[[pool]]\nname = 'a'\nstarted = false\n", 200);
         self.text("/v1/apply", "[[pool]]\nnam = 'a'\n", 422);
+        let files =
+            |text: &str| json!({ "files": [{ "file": "x.toml", "directory": "/", "text": text }] });
+        self.call("POST", "/v1/apply-files", files("[[resource]]\nname = 'x'\n"), 200);
+        self.call("POST", "/v1/apply-files?dry_run=true", files("[[rule]]\n"), 200);
+        self.call("POST", "/v1/apply-files", files("[[pool]]\nnam = 'a'\n"), 422);
+        self.call("POST", "/v1/apply-files", json!({ "files": [] }), 400);
         self.get("/v1/config", 200);
     }
 
