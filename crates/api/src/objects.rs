@@ -183,9 +183,14 @@ fn warned<O: Object>(app: &App, key: &str, mut object: Value) -> Value {
     let mut about: Vec<String> = all.into_iter().filter(concerns).collect();
     about.extend(O::doubt(key));
     if O::KIND.table == FRONTENDS.table {
-        let problem = frontend::problem(app, key);
-        object["figures"]["problem"] = problem.clone().into();
-        about.extend(problem.map(|problem| format!("{start}{problem}")));
+        // The figures of the row are those from before the edit.
+        if let Some(figures) = object.get_mut("figures").and_then(Value::as_object_mut) {
+            figures.remove("problem");
+        }
+        if let Some(problem) = frontend::problem(app, key) {
+            about.push(format!("{start}{problem}"));
+            object["figures"]["problem"] = problem.into();
+        }
     }
     if let (false, Some(members)) = (about.is_empty(), object.as_object_mut()) {
         members.insert("warnings".into(), about.into());

@@ -24,6 +24,12 @@ pub fn ahead(at: &str) -> Option<String> {
     Some(if left <= 0 { "now".into() } else { format!("in {}", nearest(left)) })
 }
 
+/// The time of day, to the second.
+pub fn clock(at: &str) -> Option<&str> {
+    millis(at)?;
+    at.get(11..19)
+}
+
 /// The time of day now, to the second, in UTC.
 pub fn clock_now() -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();

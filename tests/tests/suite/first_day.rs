@@ -184,8 +184,9 @@ fn status_has_the_warnings_of_check() {
     let scratch = Scratch::new();
     let daemon = start(&scratch);
     let file = scratch.path().join("doubtful.toml");
-    let text = "[[frontend]]\nname = 'web'\nlisten = '127.0.0.1:0'\n[[backend]]\nname = 'app'\n[[backend]]\nname = 'zero'\n\
-                [[server]]\nbackend = 'zero'\nname = 'a'\naddress = '127.0.0.1:1'\nweight = 0\n[[rule]]\nmatch = { user = 'a' }\n";
+    let text = "[[frontend]]\nname = 'web'\nlisten = '127.0.0.1:0'\n[[backend]]\nname = 'app'\n\
+                [[backend]]\nname = 'zero'\nservers = [{ name = 'a', address = '127.0.0.1:1', weight = 0 }]\n\
+                [[rule]]\nmatch = { user = 'a' }\n";
     std::fs::write(&file, text).unwrap();
     let file = file.to_str().unwrap();
     let said = [

@@ -49,10 +49,12 @@ fn show(asker: &Asker, event: &Event) -> Result<(), Failure> {
     if asker.json {
         return print(&format!("{}\n", json!({"event": event.kind, "data": event.data})));
     }
-    print(&draw(event, &moment::clock_now(), asker.screen))
+    let at = event.data.get("at").map(as_text);
+    let at = at.as_deref().and_then(moment::clock).map_or_else(moment::clock_now, str::to_owned);
+    print(&draw(event, &at, asker.screen))
 }
 
-/// One line: the time at which it arrived, its kind, and what it says.
+/// One line: the time at which it happened or arrived, its kind, and what it says.
 fn draw(event: &Event, at: &str, screen: Screen) -> String {
     let style = match event.kind.as_str() {
         "started" => Style::Good,
@@ -89,7 +91,7 @@ fn summary(data: &Value) -> String {
         }
         (None, None) => {
             let others = members.iter().filter(|(name, value)| {
-                !matches!(name.as_str(), "request" | "user" | "text") && !value.is_null()
+                !matches!(name.as_str(), "request" | "at" | "user" | "text") && !value.is_null()
             });
             parts.extend(whose(data));
             parts.extend(others.map(|(name, value)| format!("{name}={}", as_text(value))));

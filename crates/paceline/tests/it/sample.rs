@@ -28,7 +28,8 @@ pub fn answer(asked: &Asked) -> Option<Reply> {
             json!([{"name": "eva", "role": "operator"}, {"name": "größe", "role": "viewer"}])
         }
         "GET /v1/whoami" => json!({"user": "eva", "role": "operator", "host": "unix"}),
-        "GET /v1/status" => json!({"version": "0.1.0", "pid": 7, "sync": "asked", "warnings": []}),
+        "GET /v1/status" => json!({"version": "0.1.0", "pid": 7, "sync": "asked", "warnings": [],
+            "requests": {"running": 2, "waiting": 3}}),
         "POST /v1/tokens" => {
             return Some(Reply::Json(
                 201,
@@ -286,10 +287,10 @@ fn events() -> String {
             json!({"request": 19, "at": "2026-01-31T10:20:31.000000Z", "reason": "queue_full",
             "message": "pool \"batch\": the queue is full, 10000 may wait"}),
         ),
-        ("lock", json!({"lock": "deploy", "what": "stolen"})),
+        ("lock", json!({"at": "2026-01-31T10:20:32.000000Z", "lock": "deploy", "what": "stolen"})),
         (
             "config",
-            json!({"who": "api:alice@unix", "changes": [
+            json!({"at": "2026-01-31T10:20:33.000000Z", "who": "api:alice@unix", "changes": [
                 {"op": "insert", "table": "Pool", "row": "batch"},
                 {"op": "update", "table": "Rule", "row": "10"},
                 {"op": "delete", "table": "Resource", "row": "zpool:tank"}], "more": 4}),
