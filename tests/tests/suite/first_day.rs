@@ -227,14 +227,15 @@ fn events_name_the_request() {
     while lines.try_wait().unwrap().is_none() {
         paceline(&daemon, &ask).expect(3);
     }
+    // The outcome of a request is told before the rules that matched it.
+    let refused = events.next_of("refused");
+    assert_eq!((&refused["user"], &refused["reason"]), (&json!("eva"), &json!("rejected")));
     let logged = events.next_of("log");
     assert_eq!(
         (&logged["user"], &logged["text"]),
         (&json!("eva"), &json!("echo secret")),
         "{logged}"
     );
-    let refused = events.next_of("refused");
-    assert_eq!((&refused["user"], &refused["reason"]), (&json!("eva"), &json!("rejected")));
     let line = String::from_utf8(lines.wait_with_output().unwrap().stdout).unwrap();
     assert!(line.contains("eva: echo secret") && line.contains("rule=10"), "{line}");
     let time = line.split_whitespace().next().unwrap();
