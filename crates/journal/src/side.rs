@@ -6,7 +6,7 @@
 //!
 //! - The first slot is written and synced when a journal comes into service. It says that the file ends at the synced
 //!   position: a newly created file has no content that could distinguish it from others.
-//! - Before the first append it is written and synced again, and says that the file grows.
+//! - Before the first append the first slot is written and synced again, and says that the file grows.
 //! - The second slot is overwritten after each sync of the journal, and when the journal is closed. It is not synced.
 //!
 //! A slot that is missing, unreadable or about another journal counts as unknown. So does one of the format before
@@ -83,8 +83,9 @@ impl SideFile {
             let got = read_full(&*file, &mut buffer, offset).ok()?;
             parse(buffer.get(..got)?, facts)
         };
-        // The newer one, if both are valid.
-        let known = slot(0).into_iter().chain(slot(SLOT)).max_by_key(|known| known.synced.end)?;
+        // The newer one, if both are valid. A file that ended grows before its synced position changes.
+        let newer = |known: &Known| (known.synced.end, known.state == State::Grows);
+        let known = slot(0).into_iter().chain(slot(SLOT)).max_by_key(newer)?;
         (known.state == State::Grows || facts.len <= known.synced.end).then_some(known)
     }
 
@@ -97,7 +98,15 @@ impl SideFile {
     /// after this position is then known to be a torn tail.
     pub fn settle(&mut self, disk: &dyn Disk, facts: &Facts, known: Known) {
         let text = format(facts, known);
-        self.file = None;
+        let before = self.file.take();
+        if let (Some((file, State::Ended)), State::Grows) = (before, known.state) {
+            let written = write_all(&*file, text.as_bytes(), 0).map_err(|(_, error)| error);
+            if written.and_then(|()| file.sync()).is_ok() {
+                self.file = Some((file, State::Grows));
+                return;
+            }
+            let _ = disk.remove(&self.path);
+        }
         // A file that failed once is not trusted again: the second attempt makes another one (J4).
         for _ in 0..2 {
             if let Ok(file) = self.make(disk, &text) {
