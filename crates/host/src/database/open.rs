@@ -2,6 +2,7 @@
 //!
 //! Owns the steps of putting a database in service; reading its journal is in `load.rs`.
 
+use super::gate::Gate;
 use super::shares::Shares;
 use super::watch::{CONDITION_STEPS, MONITORS};
 use super::watchers::Watchers;
@@ -115,6 +116,7 @@ impl Hosted {
             schema_text: Mutex::default(),
             is_journaled: log.is_some(),
             writer: Mutex::new(log),
+            gate: Gate::default(),
             head: Mutex::new(Head {
                 database,
                 steps: 0,
