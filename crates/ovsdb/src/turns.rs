@@ -30,10 +30,13 @@ static WORKING_MAX: LazyLock<usize> = LazyLock::new(|| {
 pub(crate) struct Turns {
     all: Arc<Semaphore>,
     /// The turns of each peer, while it has connections.
-    each: Arc<Mutex<BTreeMap<Peer, (Weak<Semaphore>, Weak<Semaphore>)>>>,
+    each: Arc<Mutex<BTreeMap<Peer, Both>>>,
 }
 
-/// The turns of the messages of one user or address.
+/// The turns of the long messages of a peer, and those of its connections.
+type Both = (Weak<Semaphore>, Weak<Semaphore>);
+
+/// The turns of the messages and connections of one user or address.
 #[derive(Clone, Debug)]
 pub(crate) struct PeerTurns {
     own: Arc<Semaphore>,
