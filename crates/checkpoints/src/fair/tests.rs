@@ -186,34 +186,46 @@ fn a_large_share_holds_up_no_other_flow() {
     }
 }
 
+/// A waiter of this cost and a weight of one.
+fn join_cost(fair: &mut Fair, flow: u64, id: u64, cost: u64) {
+    fair.join(KeyHash([flow, 0]), rank(id), Toll { cost, share: cost * SHARE }, 1);
+}
+
 /// Nor does one that was served before the others came: V does not rise by all of its cost.
 #[test]
 fn a_large_share_that_was_served_holds_up_no_other_flow() {
     let mut fair = Fair::default();
-    join(&mut fair, 3, 0, 1_000_000);
-    join(&mut fair, 4, 1, 1_000_000);
+    join_cost(&mut fair, 3, 0, 1_000_000);
+    join_cost(&mut fair, 4, 1, 1_000_000);
     serve(&mut fair);
-    let mut next = 1;
-    let mut join_flow = |fair: &mut Fair, flow: u64| {
-        next += 1;
-        join(fair, flow, next, 10);
-        next
-    };
-    for _ in 0..6 {
-        join_flow(&mut fair, 1);
+    for id in 2..8 {
+        join_cost(&mut fair, 1, id, 1);
     }
-    let mut serial = join_flow(&mut fair, 2);
-    let mut passed = 0;
-    for _ in 0..300 {
+    let (mut serial, mut passed) = (8, 0);
+    join_cost(&mut fair, 2, serial, 1);
+    for id in 9..300 {
         if serve(&mut fair) == serial {
-            passed = 0;
-            serial = join_flow(&mut fair, 2);
+            (serial, passed) = (id, 0);
+            join_cost(&mut fair, 2, id, 1);
         } else {
             passed += 1;
-            join_flow(&mut fair, 1);
+            join_cost(&mut fair, 1, id, 1);
         }
-        assert!(passed <= 6, "{passed} were served before it");
+        assert!(passed <= 4, "{passed} were served before it");
     }
+}
+
+/// A newcomer does not start behind all flows that wait: it would be served until it has caught up with them.
+#[test]
+fn a_newcomer_starts_no_earlier_than_the_first_waiter() {
+    let mut fair = Fair::default();
+    for id in 0..3 {
+        join_cost(&mut fair, 1, id, 1_000_000);
+    }
+    assert_eq!(serve(&mut fair), 0);
+    join_cost(&mut fair, 2, 3, 1);
+    assert_eq!([serve(&mut fair), serve(&mut fair)], [3, 1]);
+    assert_eq!(fair.time, 1_000_000 * u128::from(SHARE));
 }
 
 /// The cheap lower bound of the cost before a waiter never exceeds the real cost, and is short by no more
