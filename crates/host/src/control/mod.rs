@@ -268,7 +268,8 @@ impl Control {
             receiver
         });
         let grant = state.engine.grant(id);
-        if once && grant.is_some() {
+        // A waiter that was granted in this call is told so, and ends with its permit.
+        if once && waiting.is_none() && grant.is_some() {
             let ended = state.engine.end(now, id);
             if let Some(event) = Event::of_end(id, ended) {
                 self.tell(|| event);

@@ -89,6 +89,53 @@ fn a_grant_that_nobody_heard_of_spends_nothing() {
     assert!(matches!(control.admit(request()).unwrap(), Admission::Started(_)));
 }
 
+/// A request that ends once it may run enters a queue behind a request that costs more than is left, and passes it in
+/// the same call: by its flow, or by its rank. It is granted, ends once, and its cost stays spent.
+#[test]
+fn a_request_that_ends_at_once_is_granted_in_a_queue_that_it_overtakes() {
+    for by_flow in [true, false] {
+        let control = Control::for_tests();
+        let limit = Limit::Rate { count: 10, per: Span::from_secs(60), burst: 100 };
+        let mut spec = Spec::new(CheckpointId(1), "c", At::Frontend("api".into()), limit);
+        spec.queue.delay_max = Span::from_secs(3_600);
+        spec.fair = by_flow.then(|| "header[\"x-user\"]".to_owned());
+        // Of two flows that have had the same, the one with the first rank is next.
+        let rule = "10 header.x-user exact c raise 100";
+        let rules = vec![paceline_rules::Rule::parse(rule).unwrap()];
+        let config = Config { checkpoints: vec![spec], rules, ..Config::default() };
+        control.configure(&Plan::new(&control.snapshot(), config).unwrap());
+        let of_user = |user: &str, cost| {
+            let mut request = Request { cost, ..request() };
+            request.attributes.set("header.x-user", user).unwrap();
+            request
+        };
+        drop(control.admit(of_user("a", 50)).unwrap());
+        let Admission::Waiting(head) = control.admit(of_user("b", 100)).unwrap() else { panic!() };
+        let mut events = control.listen();
+        // A flow has had what it passed with, so the second one of a flow would wait behind the head.
+        let costs: &[u32] = if by_flow { &[40] } else { &[10; 4] };
+        for cost in costs {
+            let admission = control.admit_once(of_user("c", *cost), None).unwrap();
+            let Admission::Waiting(waiting) = admission else { panic!("{admission:?}") };
+            let id = waiting.id();
+            assert!(!control.state().waiters.contains_key(&id), "it has passed in the same call");
+            let permit = runtime().block_on(waiting);
+            let permit = permit.expect("the session did not end").expect("there is room");
+            assert_eq!(permit.id(), id);
+            drop(permit);
+            assert_eq!(control.why(id), None, "it has ended");
+            let told: Vec<Event> = std::iter::from_fn(|| events.try_recv().ok()).collect();
+            let expected = [Event::Waiting { id }, Event::Started { id }, Event::Settled { id }];
+            assert_eq!(told, expected, "by flow: {by_flow}");
+        }
+        // 90 are spent: without the head, another 20 still have to wait.
+        drop(head);
+        let admission = control.admit_once(of_user("d", 20), None).unwrap();
+        let Admission::Waiting(late) = admission else { panic!("{admission:?}") };
+        assert!(control.state().waiters.contains_key(&late.id()), "10 are left");
+    }
+}
+
 #[test]
 fn a_wait_that_is_too_long_is_refused_at_once() {
     let control = control(Limit::Rate { count: 1, per: Span::from_secs(60), burst: 1 });
