@@ -21,7 +21,7 @@ mod tracked;
 pub use change::{Applied, Change, ChangeOp};
 pub(crate) use owner::Ownership;
 pub use owner::files_applied;
-pub use revert::revert;
+pub use revert::{revert, revert_each};
 pub use save::save_rules;
 
 use crate::ERRORS_MAX;

@@ -28,7 +28,7 @@ mod similar;
 mod syntax;
 mod write;
 
-pub use apply::{Applied, Change, ChangeOp, How, files_applied, revert, save_rules};
+pub use apply::{Applied, Change, ChangeOp, How, files_applied, revert, revert_each, save_rules};
 pub use document::{Document, Object};
 pub use doubt::Warning;
 pub use error::ConfigError;
