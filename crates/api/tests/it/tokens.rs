@@ -315,6 +315,43 @@ fn a_permit_belongs_to_whoever_asked_for_it() {
     assert!(text.contains("give back the permit of request") && !text.contains("job"), "{text}");
 }
 
+/// A1: a client that knows the name of another user's session can end it, and can unlock for it.
+#[test]
+fn what_is_released_in_the_session_of_another_user_is_recorded_a1() {
+    let world = World::new();
+    let mut eva = world.with_token("eva", "client");
+    let mut max = world.with_token("max", "client");
+    let begin = |client: &mut crate::client::Client| {
+        let begun = client.post("/v1/sessions", json!({ "lease": "60s" })).expect(201);
+        begun["session"].as_str().unwrap().to_owned()
+    };
+    let (first, own) = (begin(&mut eva), begin(&mut eva));
+    for lock in ["l", "m"] {
+        eva.put(&format!("/v1/locks/{lock}"), json!({ "session": first })).expect(200);
+    }
+    max.delete(&format!("/v1/locks/l?session={first}")).expect(204);
+    max.delete(&format!("/v1/locks/l?session={first}")).expect_error(409, "conflict");
+    max.delete(&format!("/v1/sessions/{first}")).expect(204);
+    max.delete(&format!("/v1/sessions/{first}")).expect_error(404, "not_found");
+    eva.put("/v1/locks/l", json!({ "session": own })).expect(200);
+    eva.delete(&format!("/v1/locks/l?session={own}")).expect(204);
+    eva.delete(&format!("/v1/sessions/{own}")).expect(204);
+    let records = world.audit_at_end();
+    let told = |record: &&Value| ["unlock", "end"].iter().any(|what| record["what"] == *what);
+    let told: Vec<_> = records.iter().filter(told).collect();
+    assert_eq!(told.len(), 2, "what users release of their own is not recorded: {told:?}");
+    for (record, (what, object)) in
+        told.iter().zip([("unlock", "the lock l of the session"), ("end", "the session")])
+    {
+        assert_eq!(record["what"], what);
+        let shown = record["object"].as_str().unwrap();
+        assert!(shown.starts_with(object) && shown.ends_with("of eva"), "{shown}");
+        assert!(record["who"].as_str().unwrap().starts_with("api:max@127.0.0.1"), "{record}");
+    }
+    let text = format!("{records:?}");
+    assert!(!text.contains(&*first) && !text.contains(&*own), "secrets: {text}");
+}
+
 #[test]
 fn refusals_are_recorded_without_secrets_and_bounded_a1() {
     let world = World::new();
