@@ -306,8 +306,9 @@ impl Engine {
             } else {
                 known = !self.claims.add_aside(id, work.rank, session, wanted);
             }
-            if !work.draft.request.within.is_empty() {
-                self.claims.set_within(id, &work.draft.request.within);
+            let request = &work.draft.request;
+            if !request.within.is_empty() || !request.beside.is_empty() {
+                self.claims.set_within(id, &request.within, &request.beside);
             }
             self.outstanding.spend(self.claims.cost(id));
         }

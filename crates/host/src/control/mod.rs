@@ -248,11 +248,16 @@ impl Control {
         }
         let now = self.clock.now();
         let place = way.place();
-        if let Some(returned) = place.and_then(|place| self.ledger.returned(now, place)) {
-            prepared.set_waited(returned.waited(now));
+        let returned = place.and_then(|place| Some((place, self.ledger.returned(now, place)?)));
+        if let Some((_, returned)) = &returned {
+            prepared.set_returned(returned.waited(now), returned.beside.clone());
         }
         let (id, outcome) =
             state.engine.submit(now, prepared, &|session, lock| self.locking.owns(session, lock));
+        if let (Outcome::Refused(_), Some((place, returned))) = (&outcome, returned) {
+            // Under the engine's lock, so that no other request can have asked for the place meanwhile.
+            self.ledger.not_returned(place, returned);
+        }
         self.tell(|| Event::of_outcome(id, &outcome));
         let once = matches!(way, Way::Once(_));
         if let Way::Kept(terms) = way
@@ -365,10 +370,10 @@ impl Control {
         let now = self.clock.now();
         for (id, Caller { decided, place }) in std::mem::take(&mut state.waiters) {
             let refusal = Refusal::lasting(Reason::Ending);
-            let waited = state.engine.age(now, id);
-            state
-                .left
-                .extend(place.zip(waited).map(|(place, waited)| LeftWaiter { place, waited }));
+            if let Some((place, waited)) = place.zip(state.engine.age(now, id)) {
+                let beside = state.engine.beside(id);
+                state.left.push(LeftWaiter { place, waited, beside });
+            }
             state.engine.end(now, id);
             self.note_ended(&mut state, id, Cause::Ended);
             // A caller that dropped its receiver has withdrawn its request itself.
@@ -468,7 +473,7 @@ impl Control {
     }
 
     /// Handles what is due.
-    fn wake(&self) {
+    pub(crate) fn wake(&self) {
         self.call(Engine::handle_timeout);
     }
 
