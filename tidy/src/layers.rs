@@ -23,7 +23,8 @@ fn allowed(name: &str) -> Option<(&'static [&'static str], bool)> {
         "host" => (HOST, true),
         "etcd" => (&["types", "journal"], false),
         "http" => (&["types", "host", "routing"], false),
-        "sql" => (&["types", "postgres", "host", "tables"], false),
+        "embedded" => (&["types", "postgres"], false),
+        "sql" => (&["types", "postgres", "embedded", "host", "tables"], false),
         "ovsdb" => (&["types", "host", "tables"], false),
         "api" => (&["types", "catalogue", "host", "tables", "tasks", "config"], false),
         "client" => (&["types", "groups"], false),
@@ -63,7 +64,7 @@ fn outside(pure: &str) -> &'static [&'static str] {
 }
 
 /// Only the host and the crates above or outside it are asynchronous.
-const NEVER_ASYNC: &[&str] = &["journal", "groups"];
+const NEVER_ASYNC: &[&str] = &["journal", "groups", "embedded"];
 const ASYNC: &[&str] = &["tokio", "tracing", "futures", "mio", "hyper"];
 
 fn check(path: &str, text: &str) -> Vec<Offence> {

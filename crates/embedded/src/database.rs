@@ -99,7 +99,10 @@ impl Database {
         for (limit, value) in [
             (Limit::SQLITE_LIMIT_LENGTH, whole(self.options.row_bytes_max)),
             // The rewriter makes a text longer.
-            (Limit::SQLITE_LIMIT_SQL_LENGTH, whole(self.options.statement_bytes_max.saturating_mul(8))),
+            (
+                Limit::SQLITE_LIMIT_SQL_LENGTH,
+                whole(self.options.statement_bytes_max.saturating_mul(8)),
+            ),
             (Limit::SQLITE_LIMIT_EXPR_DEPTH, 500),
             (Limit::SQLITE_LIMIT_COMPOUND_SELECT, 500),
             (Limit::SQLITE_LIMIT_ATTACHED, 0),

@@ -130,7 +130,9 @@ fn not_null(text: &str) -> Failure {
     let column = text.rsplit(": ").next().unwrap_or_default();
     let message = match column.split_once('.') {
         Some((table, column)) => {
-            format!("null value in column \"{column}\" of relation \"{table}\" violates not-null constraint")
+            format!(
+                "null value in column \"{column}\" of relation \"{table}\" violates not-null constraint"
+            )
         }
         None => text.to_owned(),
     };

@@ -159,16 +159,23 @@ fn arrays(connection: &Connection) -> Result<()> {
         let at = at.and_then(|at| usize::try_from(at - first).ok());
         Ok(at.and_then(|at| items.get(at).cloned().flatten()).map(natural))
     })?;
-    for name in ["array_to_string"] {
-        pure(connection, name, 2, |context| {
-            let (text, between) = (argument(context, 0), argument(context, 1).unwrap_or_default());
-            let items = text.as_deref().and_then(items_of);
-            let join = |items: Vec<Option<String>>| {
-                items.into_iter().flatten().collect::<Vec<_>>().join(&between)
-            };
-            Ok(items.map(join).map(Value::Text))
-        })?;
-    }
+    pure(connection, "pl_element", 2, |context| {
+        let items = argument(context, 0).as_deref().and_then(items_of).unwrap_or_default();
+        let at = whole(context, 1).and_then(|at| usize::try_from(at).ok());
+        Ok(at.and_then(|at| items.get(at).cloned().flatten()).map(natural))
+    })?;
+    pure(connection, "pl_place", 2, |context| {
+        let first = argument(context, 0).is_some_and(|text| text.starts_with('{'));
+        Ok(whole(context, 1).map(|at| Value::Integer(at + i64::from(first))))
+    })?;
+    pure(connection, "array_to_string", 2, |context| {
+        let (text, between) = (argument(context, 0), argument(context, 1).unwrap_or_default());
+        let items = text.as_deref().and_then(items_of);
+        let join = |items: Vec<Option<String>>| {
+            items.into_iter().flatten().collect::<Vec<_>>().join(&between)
+        };
+        Ok(items.map(join).map(Value::Text))
+    })?;
     for name in ["array_length", "array_upper"] {
         pure(connection, name, 2, |context| {
             let items = argument(context, 0).as_deref().and_then(items_of);
@@ -221,7 +228,9 @@ impl Aggregate<Vec<String>, Value> for Collect {
     }
 
     fn step(&self, context: &mut Context<'_>, items: &mut Vec<String>) -> Result<()> {
-        items.push(shown(context.get_raw(0)).map_or_else(|| "NULL".into(), |text| array_item(&text)));
+        items.push(
+            shown(context.get_raw(0)).map_or_else(|| "NULL".into(), |text| array_item(&text)),
+        );
         Ok(())
     }
 

@@ -85,8 +85,7 @@ impl Guard {
                 let is_known = PRAGMAS.contains(&pragma_name.to_ascii_lowercase().as_str());
                 let sets = pragma_value.is_some() && pragma_name.ends_with("_version");
                 let message = format!("permission denied for PRAGMA {pragma_name}");
-                (!is_known || sets)
-                    .then(|| Failure::new(SqlState::INSUFFICIENT_PRIVILEGE, message))
+                (!is_known || sets).then(|| Failure::new(SqlState::INSUFFICIENT_PRIVILEGE, message))
             }
             AuthAction::Function { function_name } => {
                 let is_outside = FUNCTIONS.contains(&function_name.to_ascii_lowercase().as_str());

@@ -29,6 +29,8 @@ pub struct Item {
 /// The tables that a statement names.
 pub struct Scope {
     relations: Vec<Relation>,
+    /// Columns that the statement itself names with AS, in a subquery or a WITH.
+    named: Vec<(String, Declared)>,
     /// The types of the parameters, as far as they are known.
     pub parameters: Vec<Option<Type>>,
 }
@@ -40,6 +42,29 @@ struct Relation {
 
 /// Longer statements are not looked into: their columns have the types that SQLite knows.
 const TOKENS_MAX: usize = 20_000;
+
+/// How many subqueries deep a name is followed.
+const NESTING: usize = 3;
+/// How many names are followed.
+const ALIASES_MAX: usize = 200;
+
+/// Where the item that ends at `end` begins: after a comma, a parenthesis or SELECT.
+fn expression_start(toks: &[Tok<'_>], end: usize) -> usize {
+    let mut depth = 0usize;
+    for at in (0..end).rev() {
+        let tok = &toks[at];
+        match tok.kind {
+            Kind::Close => depth += 1,
+            Kind::Open if depth > 0 => depth -= 1,
+            Kind::Open | Kind::Comma if depth == 0 => return at + 1,
+            Kind::Word if depth == 0 && tok.is_any(&["select", "distinct", "returning"]) => {
+                return at + 1;
+            }
+            _ => {}
+        }
+    }
+    0
+}
 
 impl Scope {
     /// Finds the tables after FROM, JOIN, INTO, UPDATE and commas.
@@ -53,7 +78,21 @@ impl Scope {
                 relations.push(relation);
             }
         }
-        Self { relations, parameters }
+        let mut scope = Self { relations, named: vec![], parameters };
+        // A subquery may use what another one names, before or after it in the text.
+        for _ in 0..NESTING {
+            scope.named = scope.aliases(toks);
+        }
+        scope
+    }
+
+    fn aliases(&self, toks: &[Tok<'_>]) -> Vec<(String, Declared)> {
+        let places = toks.windows(2).enumerate().filter(|(_, pair)| pair[0].is("as"));
+        let typed = places.filter_map(|(at, pair)| {
+            let declared = Reader::new(&toks[expression_start(toks, at)..at], self).whole()?;
+            Some((pair[1].name()?, declared))
+        });
+        typed.take(ALIASES_MAX).collect()
     }
 
     /// The type of a column, which may be qualified by a table's name or alias.
@@ -62,7 +101,8 @@ impl Scope {
             relation.columns.iter().find(|(own, _)| own == name).map(|(_, declared)| *declared)
         };
         let named = self.relations.iter().filter(|r| Some(r.alias.as_str()) == qualifier);
-        named.chain(&self.relations).find_map(find)
+        let own = || self.named.iter().find(|(own, _)| own == name).map(|(_, declared)| *declared);
+        named.chain(&self.relations).find_map(find).or_else(own)
     }
 
     /// The columns of the first table that the statement names: that of INSERT, UPDATE or COPY.
@@ -115,11 +155,8 @@ fn output_list<'t, 'a>(toks: &'t [Tok<'a>]) -> Option<&'t [Tok<'a>]> {
     let (mut at, mut start) = (0, None);
     while at < toks.len() {
         let tok = &toks[at];
-        let begins = if is_insert && start_of_write(toks) {
-            tok.is("returning")
-        } else {
-            tok.is("select")
-        };
+        let begins =
+            if is_insert && start_of_write(toks) { tok.is("returning") } else { tok.is("select") };
         if start.is_none() && begins {
             start = Some(at + 1);
         } else if start.is_none() && tok.is("values") && !is_insert {
@@ -128,7 +165,8 @@ fn output_list<'t, 'a>(toks: &'t [Tok<'a>]) -> Option<&'t [Tok<'a>]> {
         } else if let Some(start) = start
             && tok.is_any(expression::CLAUSES)
             && !is_distinct_from(toks, at)
-            && !(tok.is_any(&["left", "right"]) && toks.get(at + 1).is_some_and(|t| t.kind == Kind::Open))
+            && !(tok.is_any(&["left", "right"])
+                && toks.get(at + 1).is_some_and(|t| t.kind == Kind::Open))
         {
             return Some(select_list(&toks[start..at]));
         }
@@ -167,7 +205,8 @@ fn select_list<'t, 'a>(toks: &'t [Tok<'a>]) -> &'t [Tok<'a>] {
 
 fn output(item: &[Tok<'_>], scope: &Scope) -> Item {
     if item.last().is_some_and(|tok| tok.is_sign("*"))
-        && (item.len() == 1 || item.get(item.len().wrapping_sub(2)).is_some_and(|t| t.kind == Kind::Dot))
+        && (item.len() == 1
+            || item.get(item.len().wrapping_sub(2)).is_some_and(|t| t.kind == Kind::Dot))
     {
         return Item { name: None, declared: None };
     }
@@ -230,9 +269,15 @@ fn own_name(expression: &[Tok<'_>]) -> Option<String> {
             let (expression, alias) = split_alias(first);
             alias.or_else(|| own_name(expression))
         }
+        [open, inside @ .., _]
+            if open.kind == Kind::Open && closing(expression, 0) + 1 == expression.len() =>
+        {
+            own_name(inside)
+        }
         _ => name_of_chain(expression).or_else(|| {
             let at = cast?;
-            let is_whole = at == 1 || (expression[0].kind == Kind::Open && closing(expression, 0) + 1 == at);
+            let is_whole =
+                at == 1 || (expression[0].kind == Kind::Open && closing(expression, 0) + 1 == at);
             if !is_whole {
                 return None;
             }
@@ -351,25 +396,28 @@ fn operand_before(toks: &[Tok<'_>], end: usize, scope: &Scope) -> Option<Type> {
 
 /// `INSERT INTO t (a, b) VALUES ($1, $2)`: parameters have the types of their columns.
 fn insert_types(toks: &[Tok<'_>], scope: &Scope, types: &mut [Option<Type>]) {
-    let Some(into) = toks.windows(2).position(|two| two[0].is("insert") && two[1].is("into")) else {
+    let Some(into) = toks.windows(2).position(|two| two[0].is("insert") && two[1].is("into"))
+    else {
         return;
     };
     let values = toks.iter().position(|tok| tok.is("values"));
     let Some(values) = values.filter(|values| *values > into) else { return };
-    let columns: Vec<Option<Type>> = match toks[into..values].iter().position(|t| t.kind == Kind::Open) {
-        Some(open) => {
-            let inside = &toks[into + open + 1..closing(toks, into + open).min(values)];
-            let kind = |tok: &Tok<'_>| scope.column(None, &tok.name()?).map(|d| d.kind);
-            inside.iter().filter(|tok| tok.kind != Kind::Comma).map(kind).collect()
-        }
-        None => scope.first().iter().map(|(_, declared)| Some(declared.kind)).collect(),
-    };
+    let columns: Vec<Option<Type>> =
+        match toks[into..values].iter().position(|t| t.kind == Kind::Open) {
+            Some(open) => {
+                let inside = &toks[into + open + 1..closing(toks, into + open).min(values)];
+                let kind = |tok: &Tok<'_>| scope.column(None, &tok.name()?).map(|d| d.kind);
+                inside.iter().filter(|tok| tok.kind != Kind::Comma).map(kind).collect()
+            }
+            None => scope.first().iter().map(|(_, declared)| Some(declared.kind)).collect(),
+        };
     let mut at = values + 1;
     while toks.get(at).is_some_and(|tok| tok.kind == Kind::Open) {
         let end = closing(toks, at).min(toks.len());
         for (item, kind) in items(&toks[at + 1..end]).into_iter().zip(&columns) {
             if let [only] = item
-                && let Some(number) = only.text.strip_prefix('$').and_then(|n| n.parse::<usize>().ok())
+                && let Some(number) =
+                    only.text.strip_prefix('$').and_then(|n| n.parse::<usize>().ok())
                 && let Some(slot) = number.checked_sub(1).and_then(|at| types.get_mut(at))
             {
                 *slot = slot.or(*kind);

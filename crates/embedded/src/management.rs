@@ -177,7 +177,9 @@ impl Function {
         }
         let is_missing = |name: &&&str| !given.contains(*name);
         match self.parameters.iter().take(self.least).find(is_missing) {
-            Some(name) => Err(self.no_such(Some(name)).hint(format!("Give the argument \"{name}\"."))),
+            Some(name) => {
+                Err(self.no_such(Some(name)).hint(format!("Give the argument \"{name}\".")))
+            }
             None => Ok(()),
         }
     }

@@ -49,6 +49,7 @@ pub fn rewrite_tokens(toks: &[Tok<'_>], names: &dyn Names) -> Result<Rewritten, 
     while rewriter.at < toks.len() {
         rewriter.step()?;
     }
+    rewriter.end_series();
     rewriter.result.sql = rewriter.out.join(" ");
     Ok(rewriter.result)
 }
@@ -95,6 +96,8 @@ struct Open {
     /// Whether the tokens directly inside are of a FROM clause.
     in_from: bool,
     has_limit: bool,
+    /// The array whose elements make rows of this SELECT.
+    series: Option<String>,
 }
 
 struct Rewriter<'t, 'a> {
@@ -118,6 +121,7 @@ impl<'t, 'a> Rewriter<'t, 'a> {
             group: Group::Plain,
             in_from: false,
             has_limit: false,
+            series: None,
         };
         Self {
             toks,
@@ -218,7 +222,14 @@ impl<'t, 'a> Rewriter<'t, 'a> {
         self.at += 1;
         let piece = self.out.len();
         let head = self.operand.filter(|_| group != Group::Array).unwrap_or(piece);
-        self.opens.push(Open { piece, head, group, in_from: false, has_limit: false });
+        self.opens.push(Open {
+            piece,
+            head,
+            group,
+            in_from: false,
+            has_limit: false,
+            series: None,
+        });
         self.plain(text);
         self.after_open();
         Ok(())
@@ -226,6 +237,7 @@ impl<'t, 'a> Rewriter<'t, 'a> {
 
     fn close(&mut self) -> Result<(), Failure> {
         self.at += 1;
+        self.end_series();
         self.before_close();
         if self.opens.len() == 1 {
             return Err(Failure::syntax("syntax error at or near \")\""));

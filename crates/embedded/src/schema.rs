@@ -75,9 +75,8 @@ impl Schema {
 
     /// Reads all of it.
     pub fn read(connection: &Connection) -> rusqlite::Result<Self> {
-        let mut statement = connection.prepare(
-            "SELECT rowid, type, name, coalesce(sql, '') FROM main.sqlite_schema",
-        )?;
+        let mut statement = connection
+            .prepare("SELECT rowid, type, name, coalesce(sql, '') FROM main.sqlite_schema")?;
         let objects: Vec<(i64, String, String, String)> = statement
             .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?
             .collect::<rusqlite::Result<_>>()?;
@@ -168,7 +167,8 @@ fn columns(connection: &Connection, table: &str, sql: &str) -> rusqlite::Result<
     })?;
     let mut columns: Vec<Column> = rows.collect::<rusqlite::Result<_>>()?;
     let keys = columns.iter().filter(|column| column.key > 0).count();
-    let has_row_id = !solids(sql).windows(2).any(|pair| pair[0].is("without") && pair[1].is("rowid"));
+    let has_row_id =
+        !solids(sql).windows(2).any(|pair| pair[0].is("without") && pair[1].is("rowid"));
     let wide = big_serials(sql);
     for column in &mut columns {
         column.is_row_id &= column.key == 1 && keys == 1 && has_row_id;
@@ -232,8 +232,8 @@ fn indexes(
     let mut found = vec![];
     for row in rows {
         let (place, name, is_unique, origin, is_partial) = row?;
-        let mut columns = connection
-            .prepare_cached("SELECT name FROM pragma_index_info(?1) ORDER BY seqno")?;
+        let mut columns =
+            connection.prepare_cached("SELECT name FROM pragma_index_info(?1) ORDER BY seqno")?;
         let columns: Vec<Option<String>> =
             columns.query_map([&name], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
         let id = ids.get(&name);

@@ -211,7 +211,12 @@ impl Session {
 
     /// Refuses the current batch for a reason of the door's, as if its first statement had failed. For a Query call
     /// it in place of `handle`; in the extended protocol in place of `handle` of the first refused message.
-    pub fn refuse(&mut self, report: &Report, is_query: bool, sink: &mut dyn Sink) -> Result<(), Gone> {
+    pub fn refuse(
+        &mut self,
+        report: &Report,
+        is_query: bool,
+        sink: &mut dyn Sink,
+    ) -> Result<(), Gone> {
         report.write(&mut self.out);
         self.fail_transaction();
         match is_query {
@@ -240,7 +245,9 @@ impl Session {
     pub fn text(&self, target: Target<'_>) -> Option<&str> {
         match target.object {
             Object::Statement => self.statements.get(target.name).map(|found| found.text.as_str()),
-            Object::Portal => self.portals.get(target.name).map(|found| found.statement.text.as_str()),
+            Object::Portal => {
+                self.portals.get(target.name).map(|found| found.statement.text.as_str())
+            }
         }
     }
 
@@ -351,7 +358,9 @@ impl Session {
                 Ok(())
             }
             Message::Flush => Ok(self.flush(sink)?),
-            Message::FunctionCall(_) => Err(Failure::unsupported("the FunctionCall message").into()),
+            Message::FunctionCall(_) => {
+                Err(Failure::unsupported("the FunctionCall message").into())
+            }
             _ => Ok(()),
         }
     }

@@ -9,7 +9,9 @@ mod numeric;
 mod text;
 
 pub use date::{Moment, format_moment, now_micros, parse_date, parse_moment, parse_time};
-pub use text::{array_item, array_items, bytes_of_text, float_text, hex_text, is_true, uuid_bytes, uuid_text};
+pub use text::{
+    array_item, array_items, bytes_of_text, float_text, hex_text, is_true, uuid_bytes, uuid_text,
+};
 
 use crate::failure::Failure;
 use crate::types::{Declared, Type};
@@ -39,6 +41,15 @@ fn write_text(out: &mut Vec<u8>, value: ValueRef<'_>, declared: Declared) {
                 Some(truth) => out.push(if truth { b't' } else { b'f' }),
                 None => raw_text(out, value),
             }
+        }
+        (Type::BoolArray, ValueRef::Text(bytes)) => {
+            // Truth values are numbers in SQLite, also in an array.
+            let letter = |byte: &u8| match byte {
+                b'0' => b'f',
+                b'1' => b't',
+                other => *other,
+            };
+            out.extend(bytes.iter().map(letter));
         }
         (Type::Numeric, ValueRef::Integer(_) | ValueRef::Real(_)) => {
             out.extend_from_slice(numeric::text(value, declared.scale()).as_bytes());
@@ -129,6 +140,8 @@ fn write_binary(out: &mut Vec<u8>, value: ValueRef<'_>, declared: Declared) -> R
         Type::Void => {}
         Type::Interval
         | Type::TextArray
+        | Type::BoolArray
+        | Type::Int8Array
         | Type::Int2Vector
         | Type::OidVector
         | Type::Regclass
@@ -310,11 +323,15 @@ fn from_binary(bytes: &[u8], kind: Type) -> Result<Value, Failure> {
         }
         Type::Uuid => Value::Text(uuid_text(array(bytes).ok_or_else(wrong)?)),
         Type::Jsonb => match bytes {
-            [1, rest @ ..] => Value::Text(String::from_utf8(rest.to_vec()).map_err(|_| not_utf8())?),
+            [1, rest @ ..] => {
+                Value::Text(String::from_utf8(rest.to_vec()).map_err(|_| not_utf8())?)
+            }
             _ => return Err(wrong()),
         },
-        Type::TextArray => Value::Text(text::array_text(bytes).ok_or_else(wrong)?),
-        Type::Interval | Type::Int2Vector | Type::OidVector => {
+        Type::TextArray | Type::Int8Array => {
+            Value::Text(text::array_text(bytes).ok_or_else(wrong)?)
+        }
+        Type::Interval | Type::BoolArray | Type::Int2Vector | Type::OidVector => {
             return Err(Failure::unsupported(format!("binary format of type {}", kind.name())));
         }
         _ => Value::Text(String::from_utf8(bytes.to_vec()).map_err(|_| not_utf8())?),

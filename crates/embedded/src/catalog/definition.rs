@@ -100,7 +100,10 @@ pub fn index_definition(schema: &Schema, oid: i64, column: i64) -> Option<String
         .find(|(_, index)| index.oid == oid)?;
     if column > 0 {
         let at = usize::try_from(column - 1).ok()?;
-        return index.columns.get(at).map(|name| name.as_deref().map_or("expression".into(), quote_ident));
+        return index
+            .columns
+            .get(at)
+            .map(|name| name.as_deref().map_or("expression".into(), quote_ident));
     }
     let unique = if index.is_unique { "UNIQUE " } else { "" };
     let name = quote_ident(&index.name);

@@ -27,9 +27,13 @@ fn truth(truth: bool) -> Value {
 /// The rows of one catalogue; none for those that are always empty.
 pub fn rows(name: &str, schema: &Schema, shared: &Shared) -> Vec<Sparse> {
     let tables = || schema.tables.values();
-    let indexes = || tables().flat_map(|table| table.indexes.iter().map(move |index| (table, index)));
+    let indexes =
+        || tables().flat_map(|table| table.indexes.iter().map(move |index| (table, index)));
     match name {
-        "pg_class" => tables().map(table_row).chain(indexes().map(|(_, index)| index_class(index))).collect(),
+        "pg_class" => tables()
+            .map(|table| table_row(schema, table))
+            .chain(indexes().map(|(_, index)| index_class(index)))
+            .collect(),
         "pg_namespace" => namespaces(),
         "pg_attribute" => attributes(schema),
         "pg_attrdef" => tables().flat_map(defaults).collect(),
@@ -129,13 +133,19 @@ fn settings(shared: &Shared) -> Vec<Sparse> {
     settings.all().map(row).collect()
 }
 
-fn table_row(table: &Table) -> Sparse {
+fn table_row(schema: &Schema, table: &Table) -> Sparse {
+    // In PostgreSQL triggers enforce foreign keys, and psql asks for keys only where there are triggers.
+    let is_target = |other: &Table| {
+        other.foreign.iter().any(|foreign| foreign.table.eq_ignore_ascii_case(&table.name))
+    };
+    let has_keys = !table.foreign.is_empty() || schema.tables.values().any(is_target);
     vec![
         ("oid", number(table.oid)),
         ("relname", text(&table.name)),
         ("relnamespace", number(PUBLIC)),
         ("relowner", number(OWNER)),
         ("relam", number(if table.is_view { 0 } else { HEAP })),
+        ("relhastriggers", truth(has_keys)),
         ("relhasindex", truth(!table.indexes.is_empty())),
         ("relpersistence", text("p")),
         ("relkind", text(if table.is_view { "v" } else { "r" })),
@@ -164,7 +174,9 @@ fn index_class(index: &Index) -> Sparse {
 fn attributes(schema: &Schema) -> Vec<Sparse> {
     let mut found = vec![];
     for table in schema.tables.values() {
-        found.extend((1..).zip(&table.columns).map(|(place, column)| attribute(table.oid, place, column)));
+        found.extend(
+            (1..).zip(&table.columns).map(|(place, column)| attribute(table.oid, place, column)),
+        );
         for index in &table.indexes {
             let columns = (1..).zip(&index.columns);
             found.extend(columns.filter_map(|(place, name)| {

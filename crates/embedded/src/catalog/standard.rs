@@ -69,11 +69,15 @@ pub fn rows(name: &str, schema: &Schema, shared: &Shared) -> Vec<Sparse> {
                 row
             })
             .collect(),
-        "key_column_usage" => constraints(schema).iter().flat_map(|c| key_columns(c, shared)).collect(),
+        "key_column_usage" => {
+            constraints(schema).iter().flat_map(|c| key_columns(c, shared)).collect()
+        }
         "referential_constraints" => {
             constraints(schema).iter().filter_map(|c| reference(c, shared)).collect()
         }
-        "constraint_column_usage" => constraints(schema).iter().flat_map(|c| used(c, shared)).collect(),
+        "constraint_column_usage" => {
+            constraints(schema).iter().flat_map(|c| used(c, shared)).collect()
+        }
         _ => vec![],
     }
 }
@@ -120,10 +124,7 @@ fn of_column(table: &Table, at: usize, column: &Column, shared: &Shared) -> Spar
         ("udt_schema", text("pg_catalog")),
         ("udt_name", text(declared.kind.name())),
         ("is_identity", yes(column.is_row_id)),
-        (
-            "identity_generation",
-            if column.is_row_id { text("BY DEFAULT") } else { Value::Null },
-        ),
+        ("identity_generation", if column.is_row_id { text("BY DEFAULT") } else { Value::Null }),
         ("is_generated", text(if column.is_generated { "ALWAYS" } else { "NEVER" })),
         ("is_updatable", yes(!table.is_view)),
     ]);

@@ -16,7 +16,8 @@ pub fn define(connection: &Connection, shared: &Arc<Shared>) -> Result<()> {
     for (name, ignores_case) in [("like", false), ("glob", true)] {
         for count in [2, 3] {
             connection.create_scalar_function(name, count, PURE, move |context| {
-                let (Some(pattern), Some(text)) = (argument(context, 0), argument(context, 1)) else {
+                let (Some(pattern), Some(text)) = (argument(context, 0), argument(context, 1))
+                else {
                     return Ok(None);
                 };
                 let escape = match context.len() {

@@ -22,6 +22,8 @@ const TRUE: &[&str] = &[
     "pg_table_is_visible",
     "pg_function_is_visible",
     "pg_type_is_visible",
+    "pg_collation_is_visible",
+    "pg_opclass_is_visible",
     "has_table_privilege",
     "has_schema_privilege",
     "has_database_privilege",
@@ -66,7 +68,9 @@ pub fn define(connection: &Connection, shared: &Arc<Shared>) -> Result<()> {
     for (name, count, answer) in CONSTANTS {
         pure(connection, name, *count, |_| Ok(Some(Value::Text((*answer).to_owned()))))?;
     }
-    for (names, answer) in [(TRUE, Value::Integer(1)), (NULL, Value::Null), (ZERO, Value::Integer(0))] {
+    for (names, answer) in
+        [(TRUE, Value::Integer(1)), (NULL, Value::Null), (ZERO, Value::Integer(0))]
+    {
         for name in names {
             let answer = answer.clone();
             pure(connection, name, -1, move |_| Ok(Some(answer.clone())))?;
@@ -88,10 +92,7 @@ pub fn define(connection: &Connection, shared: &Arc<Shared>) -> Result<()> {
 
 fn session(connection: &Connection, shared: &Arc<Shared>) -> Result<()> {
     stable(connection, "version", 0, |_| {
-        let text = format!(
-            "PostgreSQL {VERSION} (Paceline, SQLite {})",
-            rusqlite::version()
-        );
+        let text = format!("PostgreSQL {VERSION} (Paceline, SQLite {})", rusqlite::version());
         Ok(Some(Value::Text(text)))
     })?;
     for name in ["current_user_name", "pg_get_userbyid"] {
@@ -127,13 +128,13 @@ fn session(connection: &Connection, shared: &Arc<Shared>) -> Result<()> {
 }
 
 fn definitions(connection: &Connection, shared: &Arc<Shared>) -> Result<()> {
-    let schema = |shared: &Shared| {
-        Arc::clone(&shared.schema.lock().unwrap_or_else(PoisonError::into_inner))
-    };
+    let schema =
+        |shared: &Shared| Arc::clone(&shared.schema.lock().unwrap_or_else(PoisonError::into_inner));
     let kept = Arc::clone(shared);
     stable(connection, "pg_get_indexdef", -1, move |context| {
         let column = if context.len() > 1 { whole(context, 1).unwrap_or(0) } else { 0 };
-        let found = whole(context, 0).and_then(|oid| catalog::index_definition(&schema(&kept), oid, column));
+        let found = whole(context, 0)
+            .and_then(|oid| catalog::index_definition(&schema(&kept), oid, column));
         Ok(found.map(Value::Text))
     })?;
     let kept = Arc::clone(shared);
@@ -156,7 +157,9 @@ fn definitions(connection: &Connection, shared: &Arc<Shared>) -> Result<()> {
         stable(connection, name, 1, move |context| {
             let text = argument(context, 0).unwrap_or_default();
             let oid = match name {
-                "to_regclass" => schema(&kept).table(text.trim_start_matches("public.")).map(|t| t.oid),
+                "to_regclass" => {
+                    schema(&kept).table(text.trim_start_matches("public.")).map(|t| t.oid)
+                }
                 _ => Declared::read(&text).map(|declared| declared.kind.oid().into()),
             };
             Ok(oid.map(Value::Integer))

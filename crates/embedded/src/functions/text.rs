@@ -33,7 +33,11 @@ pub fn define(connection: &Connection) -> Result<()> {
             return Ok(None);
         };
         let at = usize::try_from(at - 1).unwrap_or(usize::MAX);
-        let part = if by.is_empty() { (at == 0).then_some(text.as_str()) } else { text.split(&by).nth(at) };
+        let part = if by.is_empty() {
+            (at == 0).then_some(text.as_str())
+        } else {
+            text.split(&by).nth(at)
+        };
         Ok(Some(Value::Text(part.unwrap_or_default().to_owned())))
     })?;
     pure(connection, "repeat", 2, |context| {
@@ -48,22 +52,30 @@ pub fn define(connection: &Connection) -> Result<()> {
     })?;
     for (name, is_left) in [("lpad", true), ("rpad", false)] {
         for count in [2, 3] {
-            pure(connection, name, count, move |context| Ok(pad(context, is_left).map(Value::Text)))?;
+            pure(connection, name, count, move |context| {
+                Ok(pad(context, is_left).map(Value::Text))
+            })?;
         }
     }
     pure(connection, "pl_left", 2, |context| Ok(part(context, true).map(Value::Text)))?;
     pure(connection, "pl_right", 2, |context| Ok(part(context, false).map(Value::Text)))?;
     for (name, text, inner) in [("pl_position", 1, 0), ("strpos", 0, 1)] {
         pure(connection, name, 2, move |context| {
-            let (Some(text), Some(inner)) = (argument(context, text), argument(context, inner)) else {
+            let (Some(text), Some(inner)) = (argument(context, text), argument(context, inner))
+            else {
                 return Ok(None);
             };
-            let at = text.find(&inner).and_then(|at| text.get(..at)).map(|before| before.chars().count());
+            let at = text
+                .find(&inner)
+                .and_then(|at| text.get(..at))
+                .map(|before| before.chars().count());
             let place = at.map_or(0, |at| i64::try_from(at + 1).unwrap_or(0));
             Ok(Some(Value::Integer(place)))
         })?;
     }
-    for (name, wanted) in [("pl_greatest", std::cmp::Ordering::Greater), ("pl_least", std::cmp::Ordering::Less)] {
+    for (name, wanted) in
+        [("pl_greatest", std::cmp::Ordering::Greater), ("pl_least", std::cmp::Ordering::Less)]
+    {
         pure(connection, name, -1, move |context| Ok(extreme(context, wanted)))?;
     }
     pure(connection, "chr", 1, |context| {

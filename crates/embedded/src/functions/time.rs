@@ -57,7 +57,8 @@ pub fn define(connection: &Connection, shared: &Arc<Shared>) -> Result<()> {
     connection.create_scalar_function("pl_random", 0, STABLE, |context| {
         let _ = context;
         // SQLite's own generator cannot be called from here; the clock's low bits are spread instead.
-        let mut bits = u64::from(now_micros().0 as u32) ^ NEXT.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
+        let mut bits = u64::from(now_micros().0 as u32)
+            ^ NEXT.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
         bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         bits ^= bits >> 31;
@@ -103,9 +104,7 @@ fn part(field: &str, moment: Moment) -> Option<f64> {
 
 fn truncated(field: &str, moment: Moment) -> Option<Moment> {
     let text = format_moment(moment, Type::Timestamp);
-    let cut = |length: usize, rest: &str| {
-        parse_moment(&format!("{}{rest}", text.get(..length)?))
-    };
+    let cut = |length: usize, rest: &str| parse_moment(&format!("{}{rest}", text.get(..length)?));
     match field.to_ascii_lowercase().as_str() {
         "year" => cut(4, "-01-01"),
         "month" => cut(7, "-01"),

@@ -7,15 +7,39 @@ use paceline_postgres::text::Kind;
 
 /// Words that end the list of a SELECT.
 pub const CLAUSES: &[&str] = &[
-    "from", "where", "group", "having", "window", "order", "limit", "offset", "fetch", "for", "union",
-    "intersect", "except", "on", "into", "set", "values", "join", "left", "right", "inner", "full",
-    "cross", "natural", "using", "returning",
+    "from",
+    "where",
+    "group",
+    "having",
+    "window",
+    "order",
+    "limit",
+    "offset",
+    "fetch",
+    "for",
+    "union",
+    "intersect",
+    "except",
+    "on",
+    "into",
+    "set",
+    "values",
+    "join",
+    "left",
+    "right",
+    "inner",
+    "full",
+    "cross",
+    "natural",
+    "using",
+    "returning",
 ];
 
 /// Words within an expression that are no operand.
 pub const OPERATORS: &[&str] = &[
-    "and", "or", "not", "is", "in", "like", "ilike", "between", "similar", "collate", "as", "case", "when",
-    "then", "else", "over", "filter", "distinct", "from", "at", "isnull", "notnull", "escape", "select",
+    "and", "or", "not", "is", "in", "like", "ilike", "between", "similar", "collate", "as", "case",
+    "when", "then", "else", "over", "filter", "distinct", "from", "at", "isnull", "notnull",
+    "escape", "select",
 ];
 
 const DEPTH_MAX: usize = 60;
@@ -124,7 +148,11 @@ impl<'t, 'a> Reader<'t, 'a> {
         };
         match tok.text.to_ascii_lowercase().as_str() {
             "collate" => {
-                self.at += if self.toks.get(self.at + 1).is_some_and(|t| t.kind == Kind::Dot) { 3 } else { 1 };
+                self.at += if self.toks.get(self.at + 1).is_some_and(|t| t.kind == Kind::Dot) {
+                    3
+                } else {
+                    1
+                };
                 return left;
             }
             "at" => {
@@ -187,7 +215,9 @@ impl<'t, 'a> Reader<'t, 'a> {
                 self.at = end + 1;
                 self.parenthesis(inside)
             }
-            Kind::Sign if tok.text == "-" || tok.text == "+" || tok.text == "~" => self.expression(90),
+            Kind::Sign if tok.text == "-" || tok.text == "+" || tok.text == "~" => {
+                self.expression(90)
+            }
             Kind::Word | Kind::Quoted => self.word(tok),
             _ => None,
         }
@@ -250,12 +280,14 @@ impl<'t, 'a> Reader<'t, 'a> {
         }
         if !self.peek().is_some_and(|tok| tok.kind == Kind::Open) {
             let column = self.scope.column(qualifier.as_deref(), &name);
-            return column.or_else(|| function::word(&name).filter(|_| tok.kind == Kind::Word).and_then(of));
+            return column
+                .or_else(|| function::word(&name).filter(|_| tok.kind == Kind::Word).and_then(of));
         }
         let end = closing(self.toks, self.at).min(self.toks.len());
         let inside = self.toks.get(self.at + 1..end)?;
         self.at = end + 1;
-        let mut kinds = items(inside).into_iter().map(|item| self.inner(item).map(|d| d.kind));
+        let mut kinds =
+            items(inside).into_iter().map(|item| self.inner(item).map(|found| found.kind));
         function::returns(&name, &mut kinds).and_then(of)
     }
 
@@ -336,14 +368,8 @@ fn arithmetic(left: Found, right: Found) -> Found {
     if left.is_number() && !right.is_number() {
         return of(left).filter(|_| right == Type::Text);
     }
-    const ORDER: &[Type] = &[
-        Type::Float8,
-        Type::Float4,
-        Type::Numeric,
-        Type::Int8,
-        Type::Int4,
-        Type::Int2,
-    ];
+    const ORDER: &[Type] =
+        &[Type::Float8, Type::Float4, Type::Numeric, Type::Int8, Type::Int4, Type::Int2];
     ORDER.iter().find(|kind| **kind == left || **kind == right).copied().and_then(of)
 }
 
@@ -355,8 +381,10 @@ pub fn type_at(toks: &[Tok<'_>]) -> Option<(Declared, usize)> {
     let mut best = None;
     let mut text = String::new();
     for (at, tok) in rest.iter().enumerate().take(12) {
-        let is_part = matches!(tok.kind, Kind::Word | Kind::Quoted | Kind::Open | Kind::Close | Kind::Comma | Kind::Number)
-            || tok.is_sign("[")
+        let is_part = matches!(
+            tok.kind,
+            Kind::Word | Kind::Quoted | Kind::Open | Kind::Close | Kind::Comma | Kind::Number
+        ) || tok.is_sign("[")
             || tok.is_sign("]");
         if !is_part {
             break;
@@ -370,7 +398,10 @@ pub fn type_at(toks: &[Tok<'_>]) -> Option<(Declared, usize)> {
         if !is_balanced && tok.kind == Kind::Close {
             break;
         }
-        if is_balanced && is_closed && let Some(declared) = Declared::read(text.trim()) {
+        if is_balanced
+            && is_closed
+            && let Some(declared) = Declared::read(text.trim())
+        {
             best = Some((declared, skipped + at + 1));
         }
     }

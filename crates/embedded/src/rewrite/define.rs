@@ -36,8 +36,17 @@ const CONSTRAINTS: &[&str] =
 
 /// Words that end the default of a column.
 const AFTER_DEFAULT: &[&str] = &[
-    "not", "null", "primary", "unique", "check", "references", "constraint", "generated", "collate",
-    "deferrable", "on",
+    "not",
+    "null",
+    "primary",
+    "unique",
+    "check",
+    "references",
+    "constraint",
+    "generated",
+    "collate",
+    "deferrable",
+    "on",
 ];
 
 impl Rewriter<'_, '_> {
@@ -235,7 +244,8 @@ impl Rewriter<'_, '_> {
         let value = self.toks.get(start..end.min(self.toks.len())).unwrap_or_default();
         let text = self.nested(value)?;
         let is_literal = !text.contains(' ')
-            && (text.starts_with(['\'', '-', '+']) || text.starts_with(|c: char| c.is_ascii_digit()))
+            && (text.starts_with(['\'', '-', '+'])
+                || text.starts_with(|c: char| c.is_ascii_digit()))
             || ["null", "true", "false"].contains(&text.as_str());
         let text = match text.replace(' ', "").as_str() {
             "now()" => "CURRENT_TIMESTAMP".to_owned(),

@@ -28,10 +28,48 @@ pub enum Target {
 
 /// Words that may follow a table and are no alias.
 const NO_ALIAS: &[&str] = &[
-    "where", "join", "left", "right", "inner", "outer", "cross", "full", "natural", "on", "using",
-    "group", "order", "having", "limit", "offset", "union", "except", "intersect", "window", "fetch",
-    "for", "tablesample", "returning", "set", "values", "select", "with", "and", "or", "not", "default",
-    "when", "then", "else", "end", "is", "in", "like", "between", "do", "from",
+    "where",
+    "join",
+    "left",
+    "right",
+    "inner",
+    "outer",
+    "cross",
+    "full",
+    "natural",
+    "on",
+    "using",
+    "group",
+    "order",
+    "having",
+    "limit",
+    "offset",
+    "union",
+    "except",
+    "intersect",
+    "window",
+    "fetch",
+    "for",
+    "tablesample",
+    "returning",
+    "set",
+    "values",
+    "select",
+    "with",
+    "and",
+    "or",
+    "not",
+    "default",
+    "when",
+    "then",
+    "else",
+    "end",
+    "is",
+    "in",
+    "like",
+    "between",
+    "do",
+    "from",
 ];
 
 impl<'t, 'a> Rewriter<'t, 'a> {
@@ -106,7 +144,7 @@ impl<'t, 'a> Rewriter<'t, 'a> {
             return Err(Failure::new(SqlState::UNDEFINED_FUNCTION, message));
         }
         if !self.wants_table() {
-            return Ok(false);
+            return self.elements(lower);
         }
         match lower {
             "generate_series" => self.series()?,
@@ -196,6 +234,32 @@ impl<'t, 'a> Rewriter<'t, 'a> {
             quote_name(&alias)
         ));
         Ok(())
+    }
+
+    /// `unnest(array)` and `generate_subscripts(array, 1)` as columns: the SELECT has a row for each element. All such
+    /// columns of one SELECT go in step.
+    fn elements(&mut self, lower: &str) -> Result<bool, Failure> {
+        let column = match lower {
+            "unnest" => "pl_element",
+            "generate_subscripts" => "pl_place",
+            _ => return Ok(false),
+        };
+        let inside = self.arguments();
+        let array = items(inside).into_iter().next().unwrap_or_default();
+        let array = self.nested(array)?;
+        self.operand(format!("{column}( {array} , pl_n.key )"));
+        self.innermost().series.get_or_insert(array);
+        Ok(true)
+    }
+
+    /// Where the FROM clause ends, joins the elements of an array that the SELECT returns.
+    pub(super) fn end_series(&mut self) {
+        let open = self.innermost();
+        let (in_from, series) = (open.in_from, open.series.take());
+        if let Some(array) = series {
+            let word = if in_from { "," } else { "FROM" };
+            self.plain(format!("{word} json_each( pl_array_json( {array} ) ) AS pl_n"));
+        }
     }
 
     /// A function of PostgreSQL that has no rows here.

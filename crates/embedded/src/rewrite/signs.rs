@@ -55,7 +55,9 @@ impl Rewriter<'_, '_> {
                 self.plain(sign);
                 Ok(())
             }
-            false if sign == "^" => Err(Failure::unsupported("the operator ^").hint("Use power(a, b).")),
+            false if sign == "^" => {
+                Err(Failure::unsupported("the operator ^").hint("Use power(a, b)."))
+            }
             false => Err(Failure::unsupported(format!("the operator {sign}"))),
         }
     }

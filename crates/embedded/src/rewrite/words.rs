@@ -41,8 +41,20 @@ const FUNCTIONS: &[(&str, &str)] = &[
 
 /// Words after which an expression of a FROM clause has ended.
 const AFTER_FROM: &[&str] = &[
-    "where", "group", "order", "having", "limit", "offset", "union", "except", "intersect", "select",
-    "set", "returning", "window", "values",
+    "where",
+    "group",
+    "order",
+    "having",
+    "limit",
+    "offset",
+    "union",
+    "except",
+    "intersect",
+    "select",
+    "set",
+    "returning",
+    "window",
+    "values",
 ];
 
 impl Rewriter<'_, '_> {
@@ -77,12 +89,14 @@ impl Rewriter<'_, '_> {
     /// Words that belong to a clause. Returns whether it took some.
     fn clause(&mut self, lower: &str) -> Result<bool, Failure> {
         if AFTER_FROM.contains(&lower) {
+            self.end_series();
             self.innermost().in_from = false;
         }
         match lower {
             "from" if matches!(self.innermost().group, Group::Worded(_)) => self.comma_word(),
             "for" if matches!(self.innermost().group, Group::Worded(_)) => self.comma_word(),
-            "in" if matches!(self.innermost().group, Group::Worded(words) if words.contains(&"in")) => {
+            "in" if matches!(self.innermost().group, Group::Worded(words) if words.contains(&"in")) =>
+            {
                 self.comma_word();
             }
             "from" | "using" => {
@@ -249,8 +263,17 @@ impl Rewriter<'_, '_> {
     /// `DATE '2026-01-31'` and other literals of a type.
     fn literal(&mut self, lower: &str) -> Result<bool, Failure> {
         const PREFIXES: &[&str] = &[
-            "date", "timestamp", "timestamptz", "time", "interval", "bool", "uuid", "json", "jsonb",
-            "int", "numeric",
+            "date",
+            "timestamp",
+            "timestamptz",
+            "time",
+            "interval",
+            "bool",
+            "uuid",
+            "json",
+            "jsonb",
+            "int",
+            "numeric",
         ];
         let is_timestamp = self.peek_is(2, "time") && self.peek_kind(4, Kind::String);
         if !PREFIXES.contains(&lower) || !(self.peek_kind(1, Kind::String) || is_timestamp) {
@@ -271,8 +294,44 @@ impl Rewriter<'_, '_> {
 
 /// Words that are no operand, so that `::` after them is an error and `~` a prefix.
 const KEYWORDS: &[&str] = &[
-    "select", "where", "and", "or", "not", "when", "then", "else", "on", "order", "group", "by", "having",
-    "in", "is", "like", "between", "union", "except", "intersect", "values", "set", "returning", "with",
-    "insert", "delete", "as", "distinct", "asc", "desc", "left", "right", "inner", "outer", "cross", "full",
-    "natural", "exists", "escape", "conflict", "do", "nothing", "default",
+    "select",
+    "where",
+    "and",
+    "or",
+    "not",
+    "when",
+    "then",
+    "else",
+    "on",
+    "order",
+    "group",
+    "by",
+    "having",
+    "in",
+    "is",
+    "like",
+    "between",
+    "union",
+    "except",
+    "intersect",
+    "values",
+    "set",
+    "returning",
+    "with",
+    "insert",
+    "delete",
+    "as",
+    "distinct",
+    "asc",
+    "desc",
+    "left",
+    "right",
+    "inner",
+    "outer",
+    "cross",
+    "full",
+    "natural",
+    "exists",
+    "escape",
+    "default",
 ];

@@ -45,7 +45,8 @@ impl Session {
         let tag = match &class.action {
             Action::Begin(begin) => {
                 self.begin_block(begin.is_read_only);
-                if text.trim_start().get(..5).is_some_and(|word| word.eq_ignore_ascii_case("start")) {
+                if text.trim_start().get(..5).is_some_and(|word| word.eq_ignore_ascii_case("start"))
+                {
                     "START TRANSACTION"
                 } else {
                     "BEGIN"
@@ -84,7 +85,9 @@ impl Session {
             Action::Show(name) => return self.show(name, describes),
             Action::Unlisten(_) => "UNLISTEN",
             Action::Prepare(name) => self.prepare_named(text, name)?,
-            Action::Execute(name) => return self.execute_named(text, name, formats, describes, sink),
+            Action::Execute(name) => {
+                return self.execute_named(text, name, formats, describes, sink);
+            }
             Action::Deallocate(None) => {
                 self.statements.clear();
                 "DEALLOCATE ALL"
@@ -142,7 +145,9 @@ impl Session {
     fn report_settings(&mut self) {
         let reported = self.settings().reported();
         for (name, value) in reported {
-            if ["application_name", "client_encoding", "DateStyle", "TimeZone", "IntervalStyle"].contains(&name) {
+            if ["application_name", "client_encoding", "DateStyle", "TimeZone", "IntervalStyle"]
+                .contains(&name)
+            {
                 backend::parameter_status(&mut self.out, name.as_bytes(), value.as_bytes());
             }
         }
@@ -152,14 +157,17 @@ impl Session {
         let rows: Vec<Vec<String>> = match name {
             "all" => {
                 let settings = self.settings();
-                let row = |(name, value): (&str, &str)| vec![name.into(), value.into(), String::new()];
+                let row =
+                    |(name, value): (&str, &str)| vec![name.into(), value.into(), String::new()];
                 settings.all().map(row).collect()
             }
             name => vec![vec![self.settings().show(name)?]],
         };
         if describes {
             let columns = match name {
-                "all" => ["name", "setting", "description"].map(|n| Output::of(n, Type::Text)).to_vec(),
+                "all" => {
+                    ["name", "setting", "description"].map(|n| Output::of(n, Type::Text)).to_vec()
+                }
                 name => vec![Output::of(name.to_ascii_lowercase(), Type::Text)],
             };
             write_columns(&mut self.out, Some(&columns), &[])?;
@@ -202,10 +210,12 @@ impl Session {
         self.connection.flush_prepared_statement_cache();
         self.filled.clear();
         let drop_all = || -> rusqlite::Result<()> {
-            let mut names =
-                self.connection.prepare("SELECT type, name FROM temp.sqlite_schema WHERE type IN ('table', 'view')")?;
-            let names: Vec<(String, String)> =
-                names.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<_, _>>()?;
+            let mut names = self.connection.prepare(
+                "SELECT type, name FROM temp.sqlite_schema WHERE type IN ('table', 'view')",
+            )?;
+            let names: Vec<(String, String)> = names
+                .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
+                .collect::<Result<_, _>>()?;
             for (kind, name) in names.iter().filter(|(_, name)| !name.starts_with("sqlite_")) {
                 let name = crate::token::quote_name(name);
                 self.connection.execute_batch(&format!("DROP {kind} IF EXISTS temp.{name}"))?;
@@ -223,7 +233,9 @@ impl Session {
             let end = closing(&toks, 2).min(toks.len());
             for item in items(toks.get(3..end).unwrap_or_default()) {
                 let name: Vec<&str> = item.iter().map(|tok| tok.text).collect();
-                types.push(Declared::read(&name.join(" ")).map_or(0, |declared| declared.kind.oid()));
+                types.push(
+                    Declared::read(&name.join(" ")).map_or(0, |declared| declared.kind.oid()),
+                );
             }
         }
         let body = toks.iter().find(|tok| tok.is("as")).and_then(|tok| after(text, tok.text));
@@ -250,7 +262,8 @@ impl Session {
         let mut values = vec![];
         if toks.get(2).is_some_and(|tok| tok.kind == Kind::Open) {
             let end = closing(&toks, 2).min(toks.len());
-            let inside = after(text, toks[2].text).and_then(|rest| rest.rfind(')').and_then(|at| rest.get(..at)));
+            let inside = after(text, toks[2].text)
+                .and_then(|rest| rest.rfind(')').and_then(|at| rest.get(..at)));
             if end > 3 {
                 values = self.evaluate(inside.unwrap_or_default(), &statement)?;
             }
@@ -268,7 +281,11 @@ impl Session {
     }
 
     /// The values of a list of expressions, in the types of the statement's parameters.
-    fn evaluate(&mut self, list: &str, statement: &Prepared) -> Result<Vec<rusqlite::types::Value>, Stop> {
+    fn evaluate(
+        &mut self,
+        list: &str,
+        statement: &Prepared,
+    ) -> Result<Vec<rusqlite::types::Value>, Stop> {
         let Plan::Run(query) = self.prepare(&format!("SELECT {list}"), &[])?.plan else {
             return Ok(vec![]);
         };
@@ -279,7 +296,9 @@ impl Session {
         for at in 0..row.as_ref().column_count() {
             let value: rusqlite::types::Value = row.get(at)?;
             values.push(match (value, statement.types.get(at)) {
-                (rusqlite::types::Value::Text(text), Some(kind)) => crate::values::from_text(&text, *kind)?,
+                (rusqlite::types::Value::Text(text), Some(kind)) => {
+                    crate::values::from_text(&text, *kind)?
+                }
                 (value, _) => value,
             });
         }

@@ -62,7 +62,12 @@ impl Session {
         }
     }
 
-    fn copy_out(&mut self, source: &Source, form: &CopyOut, sink: &mut dyn Sink) -> Result<(), Stop> {
+    fn copy_out(
+        &mut self,
+        source: &Source,
+        form: &CopyOut,
+        sink: &mut dyn Sink,
+    ) -> Result<(), Stop> {
         let query = match source {
             Source::Query(query) => query.clone(),
             Source::Table { name, columns } => {
@@ -73,9 +78,14 @@ impl Session {
         };
         let prepared = self.prepare(&query, &[])?;
         let columns = prepared.columns.clone().unwrap_or_default();
-        backend::copy_out_response(&mut self.out, Format::Text, columns.iter().map(|_| Format::Text));
+        backend::copy_out_response(
+            &mut self.out,
+            Format::Text,
+            columns.iter().map(|_| Format::Text),
+        );
         if form.has_header {
-            let names: Vec<Option<String>> = columns.iter().map(|column| Some(column.name.clone())).collect();
+            let names: Vec<Option<String>> =
+                columns.iter().map(|column| Some(column.name.clone())).collect();
             form.line(&mut self.out, &names)?;
         }
         let count = self.copy_rows(prepared, form, sink)?;
@@ -84,7 +94,12 @@ impl Session {
         Ok(())
     }
 
-    fn copy_rows(&mut self, prepared: Prepared, form: &CopyOut, sink: &mut dyn Sink) -> Result<usize, Stop> {
+    fn copy_rows(
+        &mut self,
+        prepared: Prepared,
+        form: &CopyOut,
+        sink: &mut dyn Sink,
+    ) -> Result<usize, Stop> {
         let mut portal = Portal::new(std::sync::Arc::new(prepared), vec![], vec![]);
         let statement = std::sync::Arc::clone(&portal.statement);
         let Plan::Run(query) = &statement.plan else {
@@ -109,15 +124,19 @@ impl Session {
             .collect();
         for name in if columns.is_empty() { &all } else { columns } {
             let Some(column) = table.column(name) else {
-                let message = format!("column \"{name}\" of relation \"{}\" does not exist", table.name);
+                let message =
+                    format!("column \"{name}\" of relation \"{}\" does not exist", table.name);
                 return Err(Failure::new(SqlState::UNDEFINED_COLUMN, message).into());
             };
             types.push(column.declared.kind);
             names.push(quote_name(&column.name));
         }
         let marks = vec!["?"; types.len()].join(", ");
-        let insert =
-            format!("INSERT INTO main.{} ({}) VALUES ({marks})", quote_name(&table.name), names.join(", "));
+        let insert = format!(
+            "INSERT INTO main.{} ({}) VALUES ({marks})",
+            quote_name(&table.name),
+            names.join(", ")
+        );
         self.begin_for(true)?;
         backend::copy_in_response(&mut self.out, Format::Text, types.iter().map(|_| Format::Text));
         self.copying = Some(CopyIn {
@@ -135,7 +154,11 @@ impl Session {
     }
 
     /// Answers a message while data is arriving.
-    pub(super) fn handle_copy(&mut self, message: Message<'_>, sink: &mut dyn Sink) -> Result<(), Gone> {
+    pub(super) fn handle_copy(
+        &mut self,
+        message: Message<'_>,
+        sink: &mut dyn Sink,
+    ) -> Result<(), Gone> {
         let Some(mut copying) = self.copying.take() else { return Ok(()) };
         let done = match message {
             Message::CopyData(data) => {
@@ -158,7 +181,10 @@ impl Session {
                 return Ok(());
             }
             Message::Terminate => return Ok(()),
-            _ => Err(Failure::new(SqlState::PROTOCOL_VIOLATION, "unexpected message during COPY from stdin")),
+            _ => Err(Failure::new(
+                SqlState::PROTOCOL_VIOLATION,
+                "unexpected message during COPY from stdin",
+            )),
         };
         if done.is_ok() {
             backend::command_complete(&mut self.out, format!("COPY {}", copying.count).as_bytes());
@@ -229,7 +255,11 @@ impl CopyIn {
             return Ok(());
         }
         let line = std::str::from_utf8(line).map_err(|_| super::not_utf8())?;
-        let fields = if self.form.is_csv { self.form.csv_fields(line)? } else { self.form.text_fields(line) };
+        let fields = if self.form.is_csv {
+            self.form.csv_fields(line)?
+        } else {
+            self.form.text_fields(line)
+        };
         if fields.len() != self.types.len() {
             let message = match fields.len() < self.types.len() {
                 true => "missing data for a column",
@@ -256,7 +286,12 @@ impl CopyIn {
 
 impl CopyOut {
     /// Adds a row as CopyData.
-    pub fn write(&self, out: &mut Vec<u8>, columns: &[Output], row: &rusqlite::Row<'_>) -> Result<(), Failure> {
+    pub fn write(
+        &self,
+        out: &mut Vec<u8>,
+        columns: &[Output],
+        row: &rusqlite::Row<'_>,
+    ) -> Result<(), Failure> {
         let mut fields = vec![];
         for (at, column) in columns.iter().enumerate() {
             fields.push(match row.get_ref(at)? {
@@ -302,7 +337,9 @@ impl CopyOut {
     }
 
     fn csv_field(&self, line: &mut Vec<u8>, text: &str) {
-        let special = |byte: u8| byte == self.quote || byte == self.delimiter || byte == b'\n' || byte == b'\r';
+        let special = |byte: u8| {
+            byte == self.quote || byte == self.delimiter || byte == b'\n' || byte == b'\r'
+        };
         if !text.bytes().any(special) && text != self.null && text != "\\." {
             return line.extend_from_slice(text.as_bytes());
         }
@@ -394,7 +431,8 @@ fn source(toks: &[Tok<'_>]) -> Result<(Source, usize), Failure> {
     let first = toks.get(1).ok_or_else(expected)?;
     if first.kind == Kind::Open {
         let end = closing(toks, 1);
-        let words: Vec<&str> = toks.get(2..end).unwrap_or_default().iter().map(|tok| tok.text).collect();
+        let words: Vec<&str> =
+            toks.get(2..end).unwrap_or_default().iter().map(|tok| tok.text).collect();
         return Ok((Source::Query(words.join(" ")), end + 1));
     }
     let is_qualified = toks.get(2).is_some_and(|tok| tok.kind == Kind::Dot);
@@ -404,7 +442,8 @@ fn source(toks: &[Tok<'_>]) -> Result<(Source, usize), Failure> {
     let mut columns = vec![];
     if toks.get(at).is_some_and(|tok| tok.kind == Kind::Open) {
         let end = closing(toks, at).min(toks.len());
-        columns = toks.get(at + 1..end).unwrap_or_default().iter().filter_map(|tok| tok.name()).collect();
+        columns =
+            toks.get(at + 1..end).unwrap_or_default().iter().filter_map(|tok| tok.name()).collect();
         at = end + 1;
     }
     Ok((Source::Table { name, columns }, at))
@@ -414,7 +453,10 @@ fn source(toks: &[Tok<'_>]) -> Result<(Source, usize), Failure> {
 fn options(toks: &[Tok<'_>]) -> Result<CopyOut, Failure> {
     let mut form =
         CopyOut { is_csv: false, delimiter: 0, null: "\0".into(), quote: b'"', has_header: false };
-    let mut toks = toks.iter().filter(|tok| !matches!(tok.kind, Kind::Open | Kind::Close | Kind::Comma)).peekable();
+    let mut toks = toks
+        .iter()
+        .filter(|tok| !matches!(tok.kind, Kind::Open | Kind::Close | Kind::Comma))
+        .peekable();
     let byte = |text: Option<String>| match text.as_deref().map(str::as_bytes) {
         Some([byte]) => Ok(*byte),
         _ => Err(Failure::unsupported("a COPY delimiter or quote of more than one byte")),
@@ -428,7 +470,10 @@ fn options(toks: &[Tok<'_>]) -> Result<CopyOut, Failure> {
                 Some("csv") => form.is_csv = true,
                 Some("text") => {}
                 other => {
-                    return Err(Failure::unsupported(format!("COPY format {}", other.unwrap_or_default())));
+                    return Err(Failure::unsupported(format!(
+                        "COPY format {}",
+                        other.unwrap_or_default()
+                    )));
                 }
             },
             "delimiter" => form.delimiter = byte(value())?,
@@ -436,7 +481,8 @@ fn options(toks: &[Tok<'_>]) -> Result<CopyOut, Failure> {
             "quote" => form.quote = byte(value())?,
             "header" => {
                 let is_value = |tok: &&&Tok<'_>| tok.is_any(&["true", "false", "on", "off"]);
-                form.has_header = toks.peek().filter(is_value).is_none_or(|tok| tok.is_any(&["true", "on"]));
+                form.has_header =
+                    toks.peek().filter(is_value).is_none_or(|tok| tok.is_any(&["true", "on"]));
                 if toks.peek().filter(is_value).is_some() {
                     toks.next();
                 }

@@ -18,7 +18,9 @@ impl Session {
     pub(super) fn make_tables(&mut self, rewritten: &Rewritten) -> Result<(), Failure> {
         for name in &rewritten.relations {
             let columns = match catalog::find(name) {
-                Some(catalog) => catalog.columns().map(|(name, kind)| Column::new(name, kind)).collect(),
+                Some(catalog) => {
+                    catalog.columns().map(|(name, kind)| Column::new(name, kind)).collect()
+                }
                 None => self.management.columns(name).unwrap_or_default(),
             };
             self.make_table(name, &columns)?;
@@ -51,7 +53,11 @@ impl Session {
                 format!("{} {kind}", quote_name(&column.name))
             })
             .collect();
-        let text = format!("CREATE TEMP TABLE IF NOT EXISTS {} ({})", quote_name(name), columns.join(", "));
+        let text = format!(
+            "CREATE TEMP TABLE IF NOT EXISTS {} ({})",
+            quote_name(name),
+            columns.join(", ")
+        );
         self.shared.guard.internally(|| self.connection.execute_batch(&text))?;
         Ok(())
     }
@@ -78,7 +84,9 @@ impl Session {
                 .collect();
             let output = self.management.call(call.function.name, &args)?;
             match &call.target {
-                Target::Parameter(number) => results.push((*number, single(call.function, output)?)),
+                Target::Parameter(number) => {
+                    results.push((*number, single(call.function, output)?))
+                }
                 Target::Table(name) => {
                     let rows = match output {
                         Output::Rows(rows) => rows,
@@ -143,7 +151,9 @@ impl Session {
         let no_column = |error: rusqlite::Error| {
             let failure = self.shared.guard.explain(error.into());
             match failure.state == SqlState::UNDEFINED_COLUMN {
-                true => Failure::unsupported(format!("a column as argument of {}", call.function.name)),
+                true => {
+                    Failure::unsupported(format!("a column as argument of {}", call.function.name))
+                }
                 false => failure,
             }
         };

@@ -128,17 +128,29 @@ impl Tables for Known<'_> {
     fn columns(&self, name: &str) -> Option<Vec<(String, Declared)>> {
         if let Some(table) = self.schema.table(name) {
             let columns = table.columns.iter();
-            return Some(columns.map(|column| (column.name.to_ascii_lowercase(), column.declared)).collect());
+            return Some(
+                columns.map(|column| (column.name.to_ascii_lowercase(), column.declared)).collect(),
+            );
         }
         if let Some(catalog) = catalog::find(name) {
-            return Some(catalog.columns().map(|(name, kind)| (name.to_owned(), Declared::of(kind))).collect());
+            return Some(
+                catalog
+                    .columns()
+                    .map(|(name, kind)| (name.to_owned(), Declared::of(kind)))
+                    .collect(),
+            );
         }
         if let Some(Function { returns: Returns::Value(kind), name, .. }) = Function::find(name) {
             return Some(vec![((*name).to_owned(), Declared::of(*kind))]);
         }
         let own = name.starts_with("comdb2_") || name.starts_with("paceline.");
         let columns = own.then(|| self.management.columns(name)).flatten()?;
-        Some(columns.into_iter().map(|c| (c.name.to_ascii_lowercase(), Declared::of(c.kind))).collect())
+        Some(
+            columns
+                .into_iter()
+                .map(|c| (c.name.to_ascii_lowercase(), Declared::of(c.kind)))
+                .collect(),
+        )
     }
 }
 
@@ -153,7 +165,8 @@ impl Session {
     /// Prepares a statement. `types` are the types of parameters that the client gave.
     pub(super) fn prepare(&mut self, text: &str, types: &[u32]) -> Result<Prepared, Stop> {
         if text.len() > self.options.statement_bytes_max {
-            let message = format!("a statement is longer than {} bytes", self.options.statement_bytes_max);
+            let message =
+                format!("a statement is longer than {} bytes", self.options.statement_bytes_max);
             return Err(Failure::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message).into());
         }
         let class = classify(text, Dialect::Postgres);
@@ -161,12 +174,12 @@ impl Session {
             return Err(Failure::syntax("unterminated string, name or comment").into());
         }
         if self.transaction.is_failed() && !ends_block(&class.action) {
-            let message = "current transaction is aborted, commands ignored until end of transaction block";
+            let message =
+                "current transaction is aborted, commands ignored until end of transaction block";
             return Err(Failure::new(SqlState::FAILED_TRANSACTION, message).into());
         }
-        let prepared = |plan, columns| {
-            Ok(Prepared { text: text.to_owned(), plan, types: vec![], columns })
-        };
+        let prepared =
+            |plan, columns| Ok(Prepared { text: text.to_owned(), plan, types: vec![], columns });
         self.shared.guard.start(None);
         match (class.command, &class.action) {
             (Command::Empty, _) => prepared(Plan::Empty, None),
@@ -193,9 +206,10 @@ impl Session {
                 _,
             ) => self.prepare_query(text, types, class.command),
             (Command::Lock | Command::Grant | Command::Revoke | Command::Comment, _)
-            | (Command::Do | Command::Call | Command::Listen | Command::Notify | Command::Merge, _) => {
-                Err(Failure::unsupported(class.command.name()).into())
-            }
+            | (
+                Command::Do | Command::Call | Command::Listen | Command::Notify | Command::Merge,
+                _,
+            ) => Err(Failure::unsupported(class.command.name()).into()),
             (_, Action::None) => {
                 let word = text.split_whitespace().next().unwrap_or_default();
                 Err(Failure::syntax(format!("syntax error at or near \"{word}\"")).into())
@@ -207,7 +221,12 @@ impl Session {
         }
     }
 
-    fn prepare_query(&mut self, text: &str, types: &[u32], command: Command) -> Result<Prepared, Stop> {
+    fn prepare_query(
+        &mut self,
+        text: &str,
+        types: &[u32],
+        command: Command,
+    ) -> Result<Prepared, Stop> {
         let toks = solids(text);
         let schema = self.schema()?;
         let management = std::sync::Arc::clone(&self.management);
@@ -223,7 +242,8 @@ impl Session {
         let columns = outputs(&statement, items.as_deref(), &schema);
         drop(statement);
         let tag = tag(command, &toks);
-        let columns = columns.filter(|_| !matches!(tag, Tag::Words(_)) || command == Command::Pragma);
+        let columns =
+            columns.filter(|_| !matches!(tag, Tag::Words(_)) || command == Command::Pragma);
         Ok(Prepared {
             text: text.to_owned(),
             plan: Plan::Run(Query { rewritten, tag, writes }),
@@ -251,14 +271,17 @@ fn outputs(
         let table = column.table_name().filter(|_| column.database_name() == Some("main"));
         let table = table.and_then(|table| schema.table(table));
         let origin = table.zip(column.origin_name()).and_then(|(table, name)| table.column(name));
-        let known = origin.map(|column| column.declared).or_else(|| declared.get(at).copied().flatten());
+        let known =
+            origin.map(|column| column.declared).or_else(|| declared.get(at).copied().flatten());
         let known = known.or_else(|| item.and_then(|item| item.declared));
         let number = table.zip(origin).and_then(|(table, origin)| {
             let place = table.columns.iter().position(|column| column.name == origin.name)?;
             i16::try_from(place + 1).ok()
         });
         Output {
-            name: item.and_then(|item| item.name.clone()).unwrap_or_else(|| column.name().to_owned()),
+            name: item
+                .and_then(|item| item.name.clone())
+                .unwrap_or_else(|| column.name().to_owned()),
             declared: known.unwrap_or(Declared::of(Type::Text)),
             is_guess: known.is_none(),
             table: table.and_then(|table| u32::try_from(table.oid).ok()).unwrap_or(0),
@@ -295,7 +318,8 @@ fn tag(command: Command, toks: &[Tok<'_>]) -> Tag {
         Command::Analyze | Command::Reindex | Command::Pragma => Tag::Words(command.name().into()),
         command => {
             let skipped = ["temp", "temporary", "unique", "unlogged", "global", "local"];
-            let second = toks.iter().skip(1).find(|tok| tok.kind == Kind::Word && !tok.is_any(&skipped));
+            let second =
+                toks.iter().skip(1).find(|tok| tok.kind == Kind::Word && !tok.is_any(&skipped));
             let second = second.map_or("", |tok| tok.text).to_ascii_uppercase();
             Tag::Words(format!("{} {second}", command.name()))
         }

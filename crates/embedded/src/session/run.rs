@@ -64,7 +64,12 @@ impl Session {
     }
 
     /// Sends more of a portal that has run.
-    fn go_on(&mut self, portal: &mut Portal, rows_max: usize, sink: &mut dyn Sink) -> Result<(), Stop> {
+    fn go_on(
+        &mut self,
+        portal: &mut Portal,
+        rows_max: usize,
+        sink: &mut dyn Sink,
+    ) -> Result<(), Stop> {
         let State::Rows(kept) = &mut portal.state else { return Ok(()) };
         let mut count = 0;
         while rows_max == 0 || count < rows_max {
@@ -110,13 +115,15 @@ impl Session {
         let results = self.fill(&query.rewritten, &portal.values)?;
         let shared = std::sync::Arc::clone(&self.shared);
         let explain = |error: rusqlite::Error| shared.guard.explain(error.into());
-        let mut statement = self.connection.prepare_cached(&query.rewritten.sql).map_err(explain)?;
+        let mut statement =
+            self.connection.prepare_cached(&query.rewritten.sql).map_err(explain)?;
         let expected = portal.columns().map(<[Output]>::len);
         if expected.is_some_and(|expected| expected != statement.column_count()) {
             let message = "cached plan must not change result type";
             return Err(Failure::new(SqlState::FEATURE_NOT_SUPPORTED, message).into());
         }
-        bind(&mut statement, &portal.values, &results).map_err(|failure| shared.guard.explain(failure))?;
+        bind(&mut statement, &portal.values, &results)
+            .map_err(|failure| shared.guard.explain(failure))?;
         let before = self.connection.total_changes();
         let mut writer = Writer {
             out: &mut self.out,
@@ -160,14 +167,18 @@ impl Session {
         Ok(match has_columns || !is_write {
             true => count,
             // Triggers and foreign keys change rows too; the statement's own count is what clients expect.
-            false => changed.unwrap_or(0).min(usize::try_from(self.connection.changes()).unwrap_or(0)),
+            false => {
+                changed.unwrap_or(0).min(usize::try_from(self.connection.changes()).unwrap_or(0))
+            }
         })
     }
 
     /// Where the text leaves the type of a column open, the first row of a statement without effects shows it.
     pub(super) fn peek_types(&mut self, portal: &mut Portal) -> Result<(), Stop> {
         let statement = std::sync::Arc::clone(&portal.statement);
-        let (Plan::Run(query), State::New) = (&statement.plan, &portal.state) else { return Ok(()) };
+        let (Plan::Run(query), State::New) = (&statement.plan, &portal.state) else {
+            return Ok(());
+        };
         let has_guess = portal.columns().is_some_and(|columns| columns.iter().any(|c| c.is_guess));
         if !has_guess || query.writes || !query.rewritten.calls.is_empty() {
             return Ok(());
@@ -256,7 +267,12 @@ impl Writer<'_> {
                         ValueRef::Null => message.value(None),
                         value => {
                             self.scratch.clear();
-                            values::encode(&mut self.scratch, value, column.declared, format_at(self.formats, at))?;
+                            values::encode(
+                                &mut self.scratch,
+                                value,
+                                column.declared,
+                                format_at(self.formats, at),
+                            )?;
                             message.value(Some(&self.scratch));
                         }
                     }
@@ -285,9 +301,16 @@ impl Writer<'_> {
         if std::mem::replace(&mut self.is_described, true) {
             return Ok(());
         }
-        let Form::Rows { describes: true, .. } = self.form else { return Ok(()) };
-        if let Some(row) = row {
+        let describes = match self.form {
+            Form::Rows { describes, .. } => describes,
+            Form::Keep => true,
+            Form::Copy(_) => false,
+        };
+        if let Some(row) = row.filter(|_| describes) {
             refine(&mut self.columns, row);
+        }
+        if !describes || matches!(self.form, Form::Keep) {
+            return Ok(());
         }
         write_columns(self.out, Some(&self.columns), self.formats)
     }

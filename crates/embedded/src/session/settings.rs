@@ -71,8 +71,10 @@ pub struct Settings {
 
 impl Settings {
     pub fn new(info: &SessionInfo) -> Self {
-        let mut values: BTreeMap<String, String> =
-            PARAMETERS.iter().map(|(name, value, _)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let mut values: BTreeMap<String, String> = PARAMETERS
+            .iter()
+            .map(|(name, value, _)| ((*name).to_owned(), (*value).to_owned()))
+            .collect();
         values.insert("application_name".into(), info.application_name.clone());
         values.insert("session_authorization".into(), info.user.clone());
         Self { values, ..Self::default() }

@@ -71,7 +71,8 @@ impl Session {
         if !self.transaction.is_failed() || statement.ends_block() {
             return Ok(());
         }
-        let message = "current transaction is aborted, commands ignored until end of transaction block";
+        let message =
+            "current transaction is aborted, commands ignored until end of transaction block";
         Err(Failure::new(SqlState::FAILED_TRANSACTION, message))
     }
 

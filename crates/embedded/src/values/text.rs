@@ -103,10 +103,13 @@ pub fn uuid_bytes(text: &str) -> Option<[u8; 16]> {
         .filter(|byte| *byte != b'-')
         .map(|byte| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok()))
         .collect();
-    let bytes: Vec<u8> = digits?.chunks(2).map(|pair| match pair {
-        [high, low] => Some(high << 4 | low),
-        _ => None,
-    }).collect::<Option<_>>()?;
+    let bytes: Vec<u8> = digits?
+        .chunks(2)
+        .map(|pair| match pair {
+            [high, low] => Some(high << 4 | low),
+            _ => None,
+        })
+        .collect::<Option<_>>()?;
     bytes.try_into().ok()
 }
 
