@@ -171,12 +171,21 @@ impl<'t, 'a> Rewriter<'t, 'a> {
                 self.operand(tok.text.replace('$', "?"));
                 Ok(())
             }
+            Kind::Open if self.expanded()? => Ok(()),
             Kind::Open => self.open(Group::Plain, "("),
             Kind::Close => self.close(),
             Kind::Comma => {
                 self.at += 1;
                 self.plain(",");
                 self.after_comma();
+                Ok(())
+            }
+            Kind::Dot
+                if self.peek_is(1, "x")
+                    && self.previous().is_some_and(|t| t.kind == Kind::Close) =>
+            {
+                // The element of an expanded array, which is the element itself here.
+                self.at += 2;
                 Ok(())
             }
             Kind::Dot => {

@@ -109,6 +109,8 @@ const ALIASES: &[(&str, Type)] = &[
     ("interval_text", Type::Interval),
     ("char_text", Type::Char),
     ("array_text", Type::TextArray),
+    ("i2vector_text", Type::Int2Vector),
+    ("oidvector_text", Type::OidVector),
     ("unknown", Type::Text),
     ("regnamespace", Type::Regtype),
     ("regrole", Type::Regtype),
@@ -168,11 +170,10 @@ impl Type {
             Self::Name => "NAME_TEXT",
             Self::Interval => "INTERVAL_TEXT",
             Self::Char => "CHAR_TEXT",
-            Self::TextArray
-            | Self::BoolArray
-            | Self::Int8Array
-            | Self::Int2Vector
-            | Self::OidVector => "ARRAY_TEXT",
+            Self::TextArray | Self::BoolArray | Self::Int8Array => "ARRAY_TEXT",
+            // A name with INT in it would have the affinity of a number.
+            Self::Int2Vector => "I2VECTOR_TEXT",
+            Self::OidVector => "OIDVECTOR_TEXT",
             _ => return None,
         })
     }

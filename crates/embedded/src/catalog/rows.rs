@@ -75,6 +75,16 @@ pub fn rows(name: &str, schema: &Schema, shared: &Shared) -> Vec<Sparse> {
             })
             .into(),
         "pg_settings" => settings(shared),
+        other => lists(other, schema, shared),
+    }
+}
+
+/// The views that list tables, views and indexes by name.
+fn lists(name: &str, schema: &Schema, shared: &Shared) -> Vec<Sparse> {
+    let tables = || schema.tables.values();
+    let indexes =
+        || tables().flat_map(|table| table.indexes.iter().map(move |index| (table, index)));
+    match name {
         "pg_tables" => tables()
             .filter(|table| !table.is_view)
             .map(|table| {

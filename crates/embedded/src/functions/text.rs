@@ -50,6 +50,10 @@ pub fn define(connection: &Connection) -> Result<()> {
         }
         Ok(Some(Value::Text(text.repeat(count))))
     })?;
+    parts(connection)
+}
+
+fn parts(connection: &Connection) -> Result<()> {
     for (name, is_left) in [("lpad", true), ("rpad", false)] {
         for count in [2, 3] {
             pure(connection, name, count, move |context| {

@@ -108,6 +108,11 @@ impl<'t, 'a> Rewriter<'t, 'a> {
             _ => return None,
         }
         let table = format!("{schema}.{name}");
+        if name == "_pg_expandarray" {
+            self.at += 2;
+            self.operand = None;
+            return Some(true);
+        }
         if catalog::find(&table).is_none() && !self.names.has_table(&table) {
             return None;
         }
@@ -240,7 +245,7 @@ impl<'t, 'a> Rewriter<'t, 'a> {
     /// columns of one SELECT go in step.
     fn elements(&mut self, lower: &str) -> Result<bool, Failure> {
         let column = match lower {
-            "unnest" => "pl_element",
+            "unnest" | "_pg_expandarray" => "pl_element",
             "generate_subscripts" => "pl_place",
             _ => return Ok(false),
         };
@@ -248,6 +253,23 @@ impl<'t, 'a> Rewriter<'t, 'a> {
         let array = items(inside).into_iter().next().unwrap_or_default();
         let array = self.nested(array)?;
         self.operand(format!("{column}( {array} , pl_n.key )"));
+        self.innermost().series.get_or_insert(array);
+        Ok(true)
+    }
+
+    /// `(information_schema._pg_expandarray(array)).n`, the place of an element, counted from 1. Returns whether it
+    /// took it.
+    pub(super) fn expanded(&mut self) -> Result<bool, Failure> {
+        let is_call = self.peek_is(1, "information_schema") && self.peek_is(3, "_pg_expandarray");
+        let end = closing(self.toks, self.at);
+        let is_place = self.toks.get(end + 2).is_some_and(|tok| tok.is("n"));
+        if !is_call || !is_place {
+            return Ok(false);
+        }
+        let array = self.toks.get(self.at + 5..end.saturating_sub(1)).unwrap_or_default();
+        let array = self.nested(array)?;
+        self.at = end + 3;
+        self.operand("( pl_n.key + 1 )");
         self.innermost().series.get_or_insert(array);
         Ok(true)
     }

@@ -132,6 +132,21 @@ impl Rewriter<'_, '_> {
             "for" if self.peek(1).is_some_and(|t| t.is_any(&["update", "share", "no", "key"])) => {
                 self.skip_locking();
             }
+            "limit" | "offset" | "row" | "rows" | "fetch" => return Ok(self.limit(lower)),
+            "overriding" if self.peek_is(2, "value") => self.at += 3,
+            "cascade" | "restrict" if self.at + 1 == self.toks.len() => self.at += 1,
+            "left" | "right" if self.peek_kind(1, Kind::Open) => return Ok(false),
+            word if KEYWORDS.contains(&word) && !self.peek_kind(1, Kind::Dot) => {
+                self.take_plain(lower);
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// LIMIT, OFFSET and FETCH. Returns whether it took the word.
+    fn limit(&mut self, lower: &str) -> bool {
+        match lower {
             "limit" if self.peek_is(1, "all") => self.replace(2, "LIMIT -1"),
             "limit" => {
                 self.innermost().has_limit = true;
@@ -149,15 +164,9 @@ impl Rewriter<'_, '_> {
             "fetch" if self.peek(1).is_some_and(|tok| tok.is_any(&["first", "next"])) => {
                 self.fetch_first();
             }
-            "overriding" if self.peek_is(2, "value") => self.at += 3,
-            "cascade" | "restrict" if self.at + 1 == self.toks.len() => self.at += 1,
-            "left" | "right" if self.peek_kind(1, Kind::Open) => return Ok(false),
-            word if KEYWORDS.contains(&word) && !self.peek_kind(1, Kind::Dot) => {
-                self.take_plain(lower);
-            }
-            _ => return Ok(false),
+            _ => return false,
         }
-        Ok(true)
+        true
     }
 
     fn take_plain(&mut self, lower: &str) {
@@ -228,6 +237,12 @@ impl Rewriter<'_, '_> {
                 self.plain(format!("{} ,", crate::token::quote_literal(&field)));
                 opened
             }
+            "trim"
+                if is_call
+                    && self.peek(2).is_some_and(|t| t.is_any(&["both", "leading", "trailing"])) =>
+            {
+                self.trim()
+            }
             "substring" if is_call => self.worded("substr", &["from", "for"]),
             "position" if is_call => self.worded("pl_position", &["in"]),
             _ if is_call => {
@@ -240,6 +255,28 @@ impl Rewriter<'_, '_> {
             }
             _ => return Ok(None),
         }))
+    }
+
+    /// `TRIM(BOTH characters FROM text)`.
+    fn trim(&mut self) -> Result<(), Failure> {
+        let end = crate::token::closing(self.toks, self.at + 1);
+        let inside = self.toks.get(self.at + 2..end).unwrap_or_default();
+        let name = match inside.first() {
+            Some(side) if side.is("leading") => "ltrim",
+            Some(side) if side.is("trailing") => "rtrim",
+            _ => "trim",
+        };
+        let Some(from) = inside.iter().position(|tok| tok.is("from")) else {
+            return Err(Failure::syntax("FROM is expected in TRIM"));
+        };
+        let characters = match inside.get(1..from).unwrap_or_default() {
+            [] => "' '".to_owned(),
+            characters => self.nested(characters)?,
+        };
+        let text = self.nested(inside.get(from + 1..).unwrap_or_default())?;
+        self.at = (end + 1).min(self.toks.len());
+        self.operand(format!("{name}( {text} , {characters} )"));
+        Ok(())
     }
 
     fn worded(&mut self, name: &str, words: &'static [&'static str]) -> Result<(), Failure> {

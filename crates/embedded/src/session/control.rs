@@ -61,26 +61,8 @@ impl Session {
             Action::Release(name) => self.savepoint("RELEASE", name).map(|()| "RELEASE")?,
             Action::RollbackTo(name) => self.savepoint("ROLLBACK TO", name).map(|()| "ROLLBACK")?,
             Action::Set(setting) => self.set(setting)?,
-            Action::Reset(name) => {
-                self.settings().reset(name)?;
-                self.report_settings();
-                "RESET"
-            }
-            Action::ResetAll => {
-                self.settings().reset_all();
-                self.report_settings();
-                "RESET"
-            }
-            Action::SetTransaction | Action::SetCharacteristics => {
-                let toks = solids(text);
-                if let Some(pair) = toks.windows(2).find(|pair| pair[0].is("read")) {
-                    let is_read_only = pair[1].is("only");
-                    if pair[1].is("only") || pair[1].is("write") {
-                        self.set_read_only(is_read_only);
-                    }
-                }
-                "SET"
-            }
+            Action::Reset(_) | Action::ResetAll => self.reset(&class.action)?,
+            Action::SetTransaction | Action::SetCharacteristics => self.set_transaction(text),
             Action::SetConstraints => "SET CONSTRAINTS",
             Action::Show(name) => return self.show(name, describes),
             Action::Unlisten(_) => "UNLISTEN",
@@ -99,18 +81,7 @@ impl Session {
             }
             Action::Discard(discard) => self.discard(*discard)?,
             Action::Declare { name, is_held } => self.declare(text, name, *is_held)?,
-            Action::Close(None) => {
-                let names: Vec<Vec<u8>> = self.portals.keys().cloned().collect();
-                names.iter().for_each(|name| self.close_portal(name));
-                "CLOSE CURSOR ALL"
-            }
-            Action::Close(Some(name)) => {
-                if !self.portals.contains_key(name.as_bytes()) {
-                    return Err(no_cursor(name).into());
-                }
-                self.close_portal(name.as_bytes());
-                "CLOSE CURSOR"
-            }
+            Action::Close(name) => self.close_cursor(name.as_deref())?,
             Action::Copy(_) => return self.copy(text, sink),
             _ => match class.command {
                 Command::Fetch | Command::Move => {
@@ -139,6 +110,26 @@ impl Session {
         drop(settings);
         self.report_settings();
         Ok("SET")
+    }
+
+    fn reset(&mut self, action: &Action<'_>) -> Result<&'static str, Stop> {
+        match action {
+            Action::Reset(name) => self.settings().reset(name)?,
+            _ => self.settings().reset_all(),
+        }
+        self.report_settings();
+        Ok("RESET")
+    }
+
+    /// Isolation levels change nothing: every transaction is serializable.
+    fn set_transaction(&mut self, text: &str) -> &'static str {
+        let toks = solids(text);
+        let access =
+            toks.windows(2).find(|pair| pair[0].is("read") && pair[1].is_any(&["only", "write"]));
+        if let Some(pair) = access {
+            self.set_read_only(pair[1].is("only"));
+        }
+        "SET"
     }
 
     /// Tells the client the parameters that drivers follow.
@@ -324,6 +315,19 @@ impl Session {
         portal.is_held = is_held;
         self.portals.insert(name.as_bytes().to_vec(), portal);
         Ok("DECLARE CURSOR")
+    }
+
+    fn close_cursor(&mut self, name: Option<&str>) -> Result<&'static str, Stop> {
+        let Some(name) = name else {
+            let names: Vec<Vec<u8>> = self.portals.keys().cloned().collect();
+            names.iter().for_each(|name| self.close_portal(name));
+            return Ok("CLOSE CURSOR ALL");
+        };
+        if !self.portals.contains_key(name.as_bytes()) {
+            return Err(no_cursor(name).into());
+        }
+        self.close_portal(name.as_bytes());
+        Ok("CLOSE CURSOR")
     }
 
     /// `FETCH` and `MOVE`, forward only.

@@ -109,8 +109,7 @@ impl Session {
         kept: &mut Kept,
         sink: &mut dyn Sink,
     ) -> Result<usize, Stop> {
-        let time = self.settings().statement_time();
-        self.shared.guard.start(time.and_then(|time| Instant::now().checked_add(time)));
+        self.start_clock();
         self.begin_for(query.writes)?;
         let results = self.fill(&query.rewritten, &portal.values)?;
         let shared = std::sync::Arc::clone(&self.shared);
@@ -173,6 +172,12 @@ impl Session {
         })
     }
 
+    /// Begins a statement, whose time is bounded.
+    fn start_clock(&self) {
+        let time = self.settings().statement_time();
+        self.shared.guard.start(time.and_then(|time| Instant::now().checked_add(time)));
+    }
+
     /// Where the text leaves the type of a column open, the first row of a statement without effects shows it.
     pub(super) fn peek_types(&mut self, portal: &mut Portal) -> Result<(), Stop> {
         let statement = std::sync::Arc::clone(&portal.statement);
@@ -183,8 +188,7 @@ impl Session {
         if !has_guess || query.writes || !query.rewritten.calls.is_empty() {
             return Ok(());
         }
-        let time = self.settings().statement_time();
-        self.shared.guard.start(time.and_then(|time| Instant::now().checked_add(time)));
+        self.start_clock();
         self.fill(&query.rewritten, &portal.values)?;
         let explain = |error: rusqlite::Error| self.shared.guard.explain(error.into());
         let mut prepared = self.connection.prepare_cached(&query.rewritten.sql).map_err(explain)?;
