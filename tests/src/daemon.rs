@@ -36,7 +36,7 @@ impl Launch {
         let dir = scratch.path().to_path_buf();
         let mut args: Vec<OsString> = vec!["serve".into(), "--data".into()];
         args.push(dir.join("data").into());
-        args.extend(["--api".into(), "none".into()]);
+        args.extend(["--api", "none", "--sql", "none"].map(OsString::from));
         Self { dir, args, envs: Vec::new() }
     }
 
@@ -50,8 +50,18 @@ impl Launch {
 
     /// Makes the API also listen at `address`.
     #[must_use]
-    pub fn api(mut self, address: &str) -> Self {
-        let option = self.args.iter().position(|arg| arg == "--api");
+    pub fn api(self, address: &str) -> Self {
+        self.listening("--api", address)
+    }
+
+    /// Makes the SQL door also listen at `address`.
+    #[must_use]
+    pub fn sql(self, address: &str) -> Self {
+        self.listening("--sql", address)
+    }
+
+    fn listening(mut self, door: &str, address: &str) -> Self {
+        let option = self.args.iter().position(|arg| arg == door);
         if let Some(value) = option.and_then(|at| self.args.get_mut(at + 1)) {
             *value = address.into();
         }

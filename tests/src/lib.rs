@@ -2,7 +2,7 @@
 //!
 //! Owns: servers started in their own folders ([`server`], [`daemon`]), raw JSON-RPC connections to them ([`client`])
 //! and to the API ([`api`]), the daemon as a reverse proxy ([`proxy`]) between clients ([`web`]) and servers
-//! ([`upstream`]) that record every byte, with TLS before them ([`authority`]), the OpenAPI document ([`schema`]),
+//! ([`upstream`]) that record every byte, in front of PostgreSQL ([`postgres`]), with TLS before them ([`authority`]), the OpenAPI document ([`schema`]),
 //! and the script language of `scenarios/` ([`script`], [`matching`], [`runner`]). Promises: a server ends when its
 //! [`Server`] is dropped, every read ends within [`client::READ_TIMEOUT`] or [`api::ANSWER_TIMEOUT`], and a failure
 //! names the file and line of the script. Never relies on a sleep and never retries.
@@ -17,6 +17,7 @@ pub mod daemon;
 pub mod guide;
 pub mod matching;
 pub mod message;
+pub mod postgres;
 pub mod proxy;
 pub mod runner;
 pub mod schema;
@@ -30,6 +31,7 @@ pub mod web;
 pub use api::Api;
 pub use client::Client;
 pub use daemon::{Daemon, Launch};
+pub use postgres::{Postgres, SqlDoor};
 pub use proxy::{Proxy, until};
 pub use scratch::Scratch;
 pub use server::{Kind, Server};

@@ -7,7 +7,7 @@ use crate::{Offence, repo, report};
 /// Rooms decide one thing each and do not depend on each other.
 const ROOMS: &[&str] = &["rules", "checkpoints", "claims", "locks", "pools", "routing", "tasks"];
 const ENGINE: &[&str] = &["types", "expr"];
-const MODEL: &[&str] = &["types", "catalogue", "expr", "tables", "engine"];
+const MODEL: &[&str] = &["types", "catalogue", "expr", "tables", "postgres", "engine"];
 const CONFIG: &[&str] = &["types", "catalogue", "tables", "engine", "model"];
 const HOST: &[&str] = &["types", "expr", "tables", "engine", "model", "journal", "groups"];
 
@@ -24,7 +24,8 @@ fn allowed(name: &str) -> Option<(&'static [&'static str], bool)> {
         "etcd" => (&["types", "journal"], false),
         "net" => (&["host", "routing"], false),
         "http" => (&["types", "host", "net", "routing"], false),
-        "sql" => (&["types", "postgres", "host", "net", "routing", "tables"], false),
+        "embedded" => (&["types", "postgres"], false),
+        "sql" => (&["types", "postgres", "embedded", "host", "net", "routing", "tables"], false),
         "ovsdb" => (&["types", "host", "tables"], false),
         "api" => (&["types", "catalogue", "host", "tables", "tasks", "config"], false),
         "client" => (&["types", "groups"], false),
@@ -64,7 +65,7 @@ fn outside(pure: &str) -> &'static [&'static str] {
 }
 
 /// Only the host and the crates above or outside it are asynchronous.
-const NEVER_ASYNC: &[&str] = &["journal", "groups"];
+const NEVER_ASYNC: &[&str] = &["journal", "groups", "embedded"];
 const ASYNC: &[&str] = &["tokio", "tracing", "futures", "mio", "hyper"];
 
 fn check(path: &str, text: &str) -> Vec<Offence> {

@@ -58,15 +58,37 @@ pub(crate) async fn members(
     headers: &HeaderMap,
     body: Body,
 ) -> Result<Members, Problem> {
+    let (members, _share) =
+        members_within(app, identity, headers, body, app.limits.body_bytes_max).await?;
+    Ok(members)
+}
+
+/// The same for a body with configuration texts, which may be long. It counts until the share is dropped.
+pub(crate) async fn long_members(
+    app: &App,
+    identity: &Identity,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<(Members, Share), Problem> {
+    members_within(app, identity, headers, body, app.limits.config_bytes_max).await
+}
+
+async fn members_within(
+    app: &App,
+    identity: &Identity,
+    headers: &HeaderMap,
+    body: Body,
+    bytes_max: usize,
+) -> Result<(Members, Share), Problem> {
     let mut share = none(Arc::clone(&app.bodies), identity);
-    let bytes = read(body, &app.limits, app.limits.body_bytes_max, &mut share).await?;
+    let bytes = read(body, &app.limits, bytes_max, &mut share).await?;
     if bytes.is_empty() {
-        return Members::of(Value::Object(serde_json::Map::new()));
+        return Ok((Members::of(Value::Object(serde_json::Map::new()))?, share));
     }
     check_media_type(headers, &["application/json"])?;
     let value = json::parse(&bytes)
         .map_err(|error| Problem::bad_request(format!("the body is not JSON: {error}")))?;
-    Members::of(value)
+    Ok((Members::of(value)?, share))
 }
 
 /// A body that is a configuration text. It counts until the share is dropped.
@@ -76,7 +98,18 @@ pub(crate) async fn toml(
     headers: &HeaderMap,
     body: Body,
 ) -> Result<(String, Share), Problem> {
-    check_media_type(headers, &["application/toml", "text/plain"])?;
+    long_text(app, identity, headers, body, &["application/toml", "text/plain"]).await
+}
+
+/// A body that is a long text of one of these media types. It counts until the share is dropped.
+pub(crate) async fn long_text(
+    app: &App,
+    identity: &Identity,
+    headers: &HeaderMap,
+    body: Body,
+    media: &[&str],
+) -> Result<(String, Share), Problem> {
+    check_media_type(headers, media)?;
     let mut share = none(Arc::clone(&app.bodies), identity);
     let bytes = read(body, &app.limits, app.limits.config_bytes_max, &mut share).await?;
     let text = String::from_utf8(bytes).map_err(|error| {

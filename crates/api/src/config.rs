@@ -1,6 +1,6 @@
-//! The configuration as one TOML text: applied in one transaction, or only compared, and exported.
+//! The configuration as one TOML text, or as several files: applied in one transaction, or only compared, and exported.
 //!
-//! The text is parsed and checked as a whole. All errors are reported at once, each with its line and column, and then
+//! The texts are parsed and checked as a whole. All errors are reported at once, each with its line and column, and then
 //! nothing is changed.
 
 use crate::identity::Identity;
@@ -23,8 +23,8 @@ use std::time::Duration;
 /// The media type of a configuration.
 const TOML: HeaderValue = HeaderValue::from_static("application/toml");
 
-/// How long an answer waits for the HTTP door to apply the text.
-const DOOR_WAIT: Duration = Duration::from_secs(2);
+/// How long an answer waits for the HTTP door to apply a configuration.
+pub(crate) const DOOR_WAIT: Duration = Duration::from_secs(2);
 
 /// The daemon's own database.
 pub(crate) fn own_database(app: &Shared) -> Result<Arc<Hosted>, Problem> {
@@ -45,10 +45,21 @@ struct Asked {
     dry_run: bool,
     strict: bool,
     how: How,
-    /// The name of the file that the text belongs to.
+    deletions_max: usize,
+}
+
+/// A text to apply.
+struct Text {
+    /// The name of the file that it belongs to.
     file: String,
     directory: Option<String>,
-    deletions_max: usize,
+    text: String,
+}
+
+/// The texts of one call, and whether they are named in its answer.
+struct Texts {
+    all: Vec<Text>,
+    are_named: bool,
 }
 
 impl Asked {
@@ -59,8 +70,6 @@ impl Asked {
             dry_run: query::flag(uri, "dry_run")?,
             strict: query::flag(uri, "strict")?,
             how: How { reset, take_over, ..How::default() },
-            file: file(uri)?.unwrap_or_else(|| FILE.to_owned()),
-            directory: directory(uri)?,
             deletions_max: usize::try_from(most).unwrap_or(usize::MAX),
         })
     }
@@ -75,20 +84,56 @@ pub(crate) async fn apply(
     body: Body,
 ) -> Answer {
     let asked = Asked::read(&uri)?;
+    let (file, directory) = (file_of(&uri)?.unwrap_or_else(|| FILE.to_owned()), directory(&uri)?);
     // The place is taken last, so that a slow client does not block others. The text counts until it is
     // applied.
     let (text, _share) = body::toml(&app, &identity, &headers, body).await?;
-    let _place = wait(&app.answers.working, &identity).await;
-    let database = own_database(&app)?;
+    let all = vec![Text { file, directory, text }];
+    apply_all(&app, &identity, &asked, &Texts { all, are_named: false }).await
+}
+
+/// `POST /v1/apply-files`
+pub(crate) async fn apply_files(
+    State(app): State<Shared>,
+    Extension(identity): Extension<Identity>,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Body,
+) -> Answer {
+    let asked = Asked::read(&uri)?;
+    let (mut members, _share) = body::long_members(&app, &identity, &headers, body).await?;
+    let mut all: Vec<Text> = vec![];
+    for mut one in members.objects("files")? {
+        let (file, text) = (one.required_text("file")?, one.required_text("text")?);
+        let directory = one.text("directory")?;
+        one.finish()?;
+        let text = Text { file: named(file)?, directory: absolute(directory)?, text };
+        if all.iter().any(|other| other.file == text.file) {
+            let message = format!("files: two are called {:?}", shown(&text.file));
+            return Err(Problem::bad_request(message));
+        }
+        all.push(text);
+    }
+    members.finish()?;
+    if all.is_empty() {
+        return Err(Problem::bad_request("files: expected at least one file"));
+    }
+    apply_all(&app, &identity, &asked, &Texts { all, are_named: true }).await
+}
+
+async fn apply_all(app: &Shared, identity: &Identity, asked: &Asked, texts: &Texts) -> Answer {
+    let _place = wait(&app.answers.working, identity).await;
+    let database = own_database(app)?;
     // A long text takes a while, so it is applied where it does not delay other tasks.
     let told = tokio::task::block_in_place(|| {
-        let (document, warnings) = read(&text, &asked, &database)?;
-        let mut told = make(&database, &document, &identity, &asked)?;
+        let (document, warnings) = read(texts, asked, &database)?;
+        let mut told = make(&database, &document, (identity, asked), texts)?;
         told.extend(warnings.iter().map(|warning| {
             let mut told = json!({ "op": "warning", "message": warning.to_string() });
             if let Some(Place { line, column }) = warning.place {
                 (told["line"], told["column"]) = (line.into(), column.into());
             }
+            texts.name(warning.file, &mut told);
             told
         }));
         Ok::<_, Problem>(told)
@@ -100,19 +145,51 @@ pub(crate) async fn apply(
     ok(&Value::Array(told))
 }
 
+impl Texts {
+    /// Adds the name of the file of this index.
+    fn name(&self, file: Option<usize>, told: &mut Value) {
+        if let Some(text) = file.filter(|_| self.are_named).and_then(|file| self.all.get(file)) {
+            told["file"] = text.file.as_str().into();
+        }
+    }
+
+    /// The errors of texts.
+    fn wrong(&self, errors: &[ConfigError]) -> Problem {
+        let each = errors.iter().map(|error| {
+            let mut told = json!({
+                "line": error.line, "column": error.column, "message": error.message,
+            });
+            if let Some(hint) = &error.hint {
+                told["hint"] = hint.as_str().into();
+            }
+            self.name(Some(error.file), &mut told);
+            told
+        });
+        Problem::configuration(each.collect())
+    }
+}
+
 /// The name of the file, if the query gives one.
-fn file(uri: &Uri) -> Result<Option<String>, Problem> {
-    match query::text(uri, "file")? {
-        Some(file) if file.is_empty() || file.len() > FILE_BYTES_MAX || file.contains('\0') => Err(
-            Problem::bad_request(format!("file: expected a name of 1 to {FILE_BYTES_MAX} bytes")),
-        ),
-        file => Ok(file),
+fn file_of(uri: &Uri) -> Result<Option<String>, Problem> {
+    query::text(uri, "file")?.map(named).transpose()
+}
+
+fn named(file: String) -> Result<String, Problem> {
+    match file.is_empty() || file.len() > FILE_BYTES_MAX || file.contains('\0') {
+        true => Err(Problem::bad_request(format!(
+            "file: expected a name of 1 to {FILE_BYTES_MAX} bytes"
+        ))),
+        false => Ok(file),
     }
 }
 
 /// The directory where the text was read, which relative file names in it refer to.
 fn directory(uri: &Uri) -> Result<Option<String>, Problem> {
-    match query::text(uri, "directory")? {
+    absolute(query::text(uri, "directory")?)
+}
+
+fn absolute(directory: Option<String>) -> Result<Option<String>, Problem> {
+    match directory {
         Some(directory) if !directory.starts_with('/') || directory.contains('\0') => {
             let found = shown(&directory);
             Err(Problem::bad_request(format!(
@@ -123,58 +200,76 @@ fn directory(uri: &Uri) -> Result<Option<String>, Problem> {
     }
 }
 
-/// The text as a document, and its warnings.
+/// The texts as one document, and its warnings.
 fn read(
-    text: &str,
+    texts: &Texts,
     asked: &Asked,
     database: &Arc<Hosted>,
 ) -> Result<(Document, Vec<Warning>), Problem> {
-    if text.trim().is_empty() {
-        // It is what a program that failed writes, and would delete everything.
-        let hint = "to delete everything that an earlier text made, leave only a comment in it";
-        let (message, hint) = ("there is nothing in the text".into(), Some(hint.into()));
-        return Err(wrong(&[ConfigError { file: 0, line: 1, column: 1, message, hint }]));
+    let (mut documents, mut errors) = (vec![], vec![]);
+    for (file, text) in texts.all.iter().enumerate() {
+        match parse(text) {
+            Ok(document) => documents.push(document),
+            Err(wrong) => errors.extend(wrong.into_iter().map(|one| ConfigError { file, ..one })),
+        }
     }
-    let rest = "the rest is checked when these errors are corrected";
-    let document = paceline_config::parse(text).map_err(|errors| wrong(&errors).hint(rest))?;
-    let document = match &asked.directory {
-        Some(directory) => document.within(directory),
-        None => document,
-    };
-    let document = document.named(&asked.file);
+    if !errors.is_empty() {
+        let is_empty = texts.all.iter().all(|text| text.text.trim().is_empty());
+        let rest = "the rest is checked when these errors are corrected";
+        let problem = texts.wrong(&errors);
+        return Err(if is_empty { problem } else { problem.hint(rest) });
+    }
+    let document = Document::join(documents).map_err(|errors| texts.wrong(&errors))?;
     let rows = database.written().map_err(|error| own_problem(&error))?;
     let others = Others::besides(&document, &rows);
-    let warnings = document.check_beside(&others).map_err(|errors| wrong(&errors))?;
+    let warnings = document.check_beside(&others).map_err(|errors| texts.wrong(&errors))?;
     // A warning about an object of another file is reported only if it is new.
     let known = database.warnings();
     let is_ours = |warning: &Warning| warning.file.is_some() || !known.contains(&warning.text);
     let warnings: Vec<Warning> = warnings.into_iter().filter(is_ours).collect();
     match asked.strict && !warnings.is_empty() {
-        true => Err(doubtful(&warnings)),
+        true => Err(doubtful(&warnings, texts)),
         false => Ok((document, warnings)),
     }
 }
 
+fn parse(text: &Text) -> Result<Document, Vec<ConfigError>> {
+    if text.text.trim().is_empty() {
+        // It is what a program that failed writes, and would delete everything.
+        let hint = "to delete everything that an earlier text made, leave only a comment in it";
+        let (message, hint) = ("there is nothing in the text".into(), Some(hint.into()));
+        return Err(vec![ConfigError { file: 0, line: 1, column: 1, message, hint }]);
+    }
+    let document = paceline_config::parse(&text.text)?;
+    let document = match &text.directory {
+        Some(directory) => document.within(directory),
+        None => document,
+    };
+    Ok(document.named(&text.file))
+}
+
 /// Warnings that the client takes for errors.
-fn doubtful(warnings: &[Warning]) -> Problem {
+fn doubtful(warnings: &[Warning], texts: &Texts) -> Problem {
     let each = warnings.iter().map(|warning| {
         let Place { line, column } = warning.place.unwrap_or(Place::START);
-        json!({ "line": line, "column": column, "message": warning.text })
+        let mut told = json!({ "line": line, "column": column, "message": warning.text });
+        texts.name(warning.file, &mut told);
+        told
     });
     Problem::configuration(each.collect()).hint("warnings are errors because of strict")
 }
 
-/// Makes the database match the file, or only checks whether that would work.
+/// Makes the database match the files, or only checks whether that would work.
 fn make(
     database: &Arc<Hosted>,
     document: &Document,
-    identity: &Identity,
-    asked: &Asked,
+    (identity, asked): (&Identity, &Asked),
+    texts: &Texts,
 ) -> Result<Vec<Value>, Problem> {
     let mut told = Ok(vec![]);
     let operations = |store: &paceline_tables::Store| {
         let applied = document.apply(store, asked.how);
-        told = allowed(&applied, asked).map(|()| describe_all(&applied));
+        told = allowed(&applied, asked, texts).map(|()| describe_all(&applied));
         if told.is_ok() { applied.operations } else { vec![] }
     };
     let title = identity.title();
@@ -183,20 +278,22 @@ fn make(
         true => database.try_edit(author, operations),
         false => database.edit(author, operations),
     };
-    done.map_err(|error| refused(document, &error))?;
+    done.map_err(|error| refused(document, &error, texts))?;
     told
 }
 
 /// Checks that no object of another file is taken over, and that no more are deleted than allowed.
-fn allowed(applied: &Applied, asked: &Asked) -> Result<(), Problem> {
+fn allowed(applied: &Applied, asked: &Asked, texts: &Texts) -> Result<(), Problem> {
     if !applied.conflicts.is_empty() {
-        return Err(wrong(&applied.conflicts));
+        return Err(texts.wrong(&applied.conflicts));
     }
     let (deletions, most) = (applied.deletions(), asked.deletions_max);
     if asked.dry_run || deletions <= most {
         return Ok(());
     }
-    let message = format!("{} would delete {deletions} objects, more than {most}", asked.file);
+    let files: Vec<&str> = texts.all.iter().map(|text| text.file.as_str()).collect();
+    let files = shown(&files.join(", "));
+    let message = format!("{files} would delete {deletions} objects, more than {most}");
     let hint = format!("see which with dry_run=true, then say deletions_max={deletions}");
     Err(Problem::conflict(message).with("deletions", deletions.into()).hint(hint))
 }
@@ -233,32 +330,22 @@ fn describe(change: &Change) -> Value {
     described
 }
 
-/// The errors of a text.
-fn wrong(errors: &[ConfigError]) -> Problem {
-    let each = errors.iter().map(|error| {
-        let mut told = json!({
-            "line": error.line, "column": error.column, "message": error.message,
-        });
-        if let Some(hint) = &error.hint {
-            told["hint"] = hint.as_str().into();
-        }
-        told
-    });
-    Problem::configuration(each.collect())
-}
-
 /// The error for a file that is valid by itself but does not fit the rest of the database, with the place in
 /// the file, if it is there.
-fn refused(document: &Document, error: &Error) -> Problem {
+fn refused(document: &Document, error: &Error, texts: &Texts) -> Problem {
     let problem = own_problem(error);
     let Some(violation) = error.violation.as_ref().filter(|_| error.tag != tag::PERMISSION) else {
         return problem;
     };
     let Some(row) = violation.row.as_deref() else { return problem };
     match document.place_of(&violation.table, row, violation.column.as_deref()) {
-        Some((_, place)) => Problem::configuration(vec![json!({
-            "line": place.line, "column": place.column, "message": error.details,
-        })]),
+        Some((file, place)) => {
+            let mut told = json!({
+                "line": place.line, "column": place.column, "message": error.details,
+            });
+            texts.name(Some(file), &mut told);
+            Problem::configuration(vec![told])
+        }
         None => match document.next_about(&violation.table, row) {
             Some(next) => problem.hint(next),
             None => problem,
@@ -272,7 +359,7 @@ pub(crate) async fn export(
     Extension(identity): Extension<Identity>,
     uri: Uri,
 ) -> Answer {
-    let file = file(&uri)?;
+    let file = file_of(&uri)?;
     let database = own_database(&app)?;
     let rows = async { database.written().map_err(|error| own_problem(&error)) };
     let write = |rows: Snapshot, text: &mut large::Text| {

@@ -8,7 +8,7 @@ use crate::App;
 use crate::Shared;
 use crate::identity::Identity;
 use crate::respond::{Problem, reason};
-use crate::sight::{OpenKeys, still_sees_all};
+use crate::sight::{OpenKeys, shortened, still_sees_all};
 use crate::turns::take;
 use axum::body::{Body, Bytes};
 use axum::extract::{Extension, State};
@@ -16,7 +16,7 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse as _, Response};
 use hyper::body::Frame;
 use paceline_host::registry::Notice;
-use paceline_host::{Configured, Control, Edited, Event, Granted};
+use paceline_host::{About, Configured, Control, Edited, Event, Granted};
 use serde_json::{Value, json};
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -167,10 +167,24 @@ impl Sources {
     }
 
     fn limited(&mut self, event: Event) -> Option<String> {
-        let Event::Refused { id, refusal } = event else { return None };
-        self.keys.renew(&self.control);
-        let refusal = self.keys.limited(&refusal)?;
-        Some(of_request(&Event::Refused { id, refusal }))
+        let shown = match event {
+            Event::Started { id, about } => Event::Started { id, about: limited(about.as_ref())? },
+            Event::Waiting { id, about } => Event::Waiting { id, about: limited(about.as_ref())? },
+            Event::Matched { id, rule, about } => {
+                Event::Matched { id, rule, about: limited(Some(&about)).flatten()? }
+            }
+            Event::Refused { id, refusal, about } => {
+                self.keys.renew(&self.control);
+                let (other, own) = (self.keys.limited(&refusal), limited(about.as_ref()));
+                if other.is_none() && own.is_none() {
+                    return None;
+                }
+                let (refusal, about) = (other.unwrap_or(refusal), own.unwrap_or(about));
+                Event::Refused { id, refusal, about }
+            }
+            Event::Settled { .. } | Event::Left { .. } | Event::Configured(_) => return None,
+        };
+        Some(of_request(&shown))
     }
 
     fn next_of_locks(&mut self) -> Option<String> {
@@ -180,6 +194,13 @@ impl Sources {
             Err(TryRecvError::Empty | TryRecvError::Closed) => None,
         }
     }
+}
+
+/// A request as clients see it that may not see its whole text, if that differs.
+fn limited(about: Option<&Arc<About>>) -> Option<Option<Arc<About>>> {
+    let about = about?;
+    let text = shortened(&about.text, about.is_http);
+    (text != about.text).then(|| Some(Arc::new(About { text, ..About::clone(about) })))
 }
 
 /// `GET /v1/events`
@@ -272,17 +293,35 @@ fn missed(count: u64) -> String {
 
 fn of_request(event: &Event) -> String {
     match event {
-        Event::Started { id } => text("started", &json!({ "request": id.0 })),
-        Event::Waiting { id } => text("waiting", &json!({ "request": id.0 })),
-        Event::Refused { id, refusal } => {
+        Event::Started { id, about } => {
+            text("started", &named(json!({ "request": id.0 }), about.as_deref()))
+        }
+        Event::Waiting { id, about } => {
+            text("waiting", &named(json!({ "request": id.0 }), about.as_deref()))
+        }
+        Event::Refused { id, refusal, about } => {
             let (word, message) = (reason(&refusal.reason).0, refusal.to_string());
-            text("refused", &json!({ "request": id.0, "reason": word, "message": message }))
+            let told = json!({ "request": id.0, "reason": word, "message": message });
+            text("refused", &named(told, about.as_deref()))
         }
         Event::Settled { id } => text("settled", &json!({ "request": id.0 })),
         Event::Left { id } => text("settled", &json!({ "request": id.0, "left": true })),
-        Event::Matched { id, rule } => text("log", &json!({ "request": id.0, "rule": rule })),
+        Event::Matched { id, rule, about } => {
+            text("log", &named(json!({ "request": id.0, "rule": rule }), Some(about)))
+        }
         Event::Configured(configured) => of_configuration(configured),
     }
+}
+
+/// Adds the user and the text of the request, if it has them.
+fn named(mut data: Value, about: Option<&About>) -> Value {
+    let Some(About { user, text, .. }) = about else { return data };
+    for (name, value) in [("user", user), ("text", text)] {
+        if !value.is_empty() {
+            data[name] = Value::String(value.to_string());
+        }
+    }
+    data
 }
 
 fn of_configuration(configured: &Configured) -> String {

@@ -33,6 +33,7 @@ mod reload;
 mod request;
 mod respond;
 mod router;
+mod ruleset;
 mod secret;
 mod serve;
 mod sessions;

@@ -61,7 +61,13 @@ pub(crate) async fn unlock(
     };
     members.finish()?;
     let session = app.registry.session(&key)?;
-    released(app.registry.unlock(&session, &name).await?)
+    let is_written = app.registry.unlock(&session, &name).await?;
+    if *session.user != *identity.name {
+        let object =
+            format!("the lock {name} of the session {} of {}", session.name(), session.user);
+        app.host.record(&identity.title(), "unlock", &object);
+    }
+    released(is_written)
 }
 
 /// `GET /v1/locks`

@@ -1,5 +1,5 @@
-//! Pools, rules, checkpoints, resources, frontends, backends and servers: rows of the database as JSON objects, read
-//! and edited.
+//! Pools, rules, checkpoints, resources, frontends, backends, servers and SQL targets: rows of the database as JSON
+//! objects, read and edited.
 //!
 //! Every edit is one durable transaction, answered when it is on disk. The current row is read first and expected again
 //! inside the transaction. So of two edits that overlap, one is refused and nothing is half done.
@@ -17,8 +17,10 @@ mod saved;
 mod single;
 mod token;
 mod tree;
+mod user;
 mod values;
 
+use crate::config::DOOR_WAIT;
 use crate::identity::{Identity, Role};
 use crate::members::Members;
 use crate::openapi::{change_of, name_of, new_of};
@@ -32,7 +34,7 @@ use axum::http::{HeaderMap, StatusCode, Uri};
 use database::{edit, first_row, select_one};
 pub(crate) use database::{own_problem, select_all};
 use fields::{Reader, Reading};
-use paceline_catalogue::{CHECKPOINTS, Kind, RESOURCES};
+use paceline_catalogue::{BACKENDS, CHECKPOINTS, FRONTENDS, Kind, RESOURCES};
 use paceline_tables::value::Datum;
 use paceline_tables::{Function, Test, Transaction};
 use paceline_types::nearest;
@@ -53,11 +55,14 @@ pub(crate) trait Object: Send + Sync + 'static {
         Ok(())
     }
 
+    /// Drops the members of a change that reset what the row does not have.
+    fn settle_resets(_members: &mut Members, _row: &Row) {}
+
     /// Shows the columns that are not plain members.
     fn show(_row: &Row, _object: &mut Map<String, Value>) {}
 
     /// What works but is probably a mistake about an object of this name.
-    fn doubt(_key: &str) -> Option<String> {
+    fn doubt(_key: &str, _row: &Row) -> Option<String> {
         None
     }
 
@@ -69,6 +74,16 @@ pub(crate) trait Object: Send + Sync + 'static {
     /// Checks that the object of this name may be deleted.
     fn check_delete(_key: &str) -> Result<(), Problem> {
         Ok(())
+    }
+
+    /// Adds operations that write parts of the object which are rows of other tables, and replaces them in its row.
+    fn write_parts(_row: &mut Row, transaction: Transaction) -> Result<Transaction, Problem> {
+        Ok(transaction)
+    }
+
+    /// Warns of the use of an object that was just deleted, where that goes on.
+    fn still_used(_app: &App, _key: &str) -> Option<String> {
+        None
     }
 
     /// Adds operations that delete the parts of the object.
@@ -156,18 +171,33 @@ async fn no_such<O: Object>(app: &App, caller: &Identity, key: &str) -> Problem 
 }
 
 /// An object that was edited, with the warnings about it.
-fn warned<O: Object>(app: &App, key: &str, mut object: Value) -> Value {
+fn warned<O: Object>(app: &App, key: &str, row: &Row, mut object: Value) -> Value {
     let (word, is_numbered) = (O::KIND.word, O::KIND.id == "number");
     let start = if is_numbered { format!("{word} {key}: ") } else { format!("{word} \"{key}\": ") };
     // A warning about two checkpoints names both.
     let named = format!("checkpoint \"{key}\"");
+    // The servers and the frontend of a backend are created after it.
+    let is_begun = |warning: &str| {
+        let is_early = [": it has no servers", ": no frontend uses it"];
+        O::KIND.table == BACKENDS.table && is_early.iter().any(|end| warning.ends_with(end))
+    };
     let concerns = |warning: &String| {
         let is_named = O::KIND.table == CHECKPOINTS.table && warning.contains(&named);
-        warning.starts_with(&start) || is_named
+        (warning.starts_with(&start) && !is_begun(warning)) || is_named
     };
     let all = database::own_database(app).map(|own| own.warnings()).unwrap_or_default();
     let mut about: Vec<String> = all.into_iter().filter(concerns).collect();
-    about.extend(O::doubt(key));
+    about.extend(O::doubt(key, row));
+    if O::KIND.table == FRONTENDS.table {
+        // The figures of the row are those from before the edit.
+        if let Some(figures) = object.get_mut("figures").and_then(Value::as_object_mut) {
+            figures.remove("problem");
+        }
+        if let Some(problem) = frontend::problem(app, key) {
+            about.push(format!("{start}{problem}"));
+            object["figures"]["problem"] = problem.into();
+        }
+    }
     if let (false, Some(members)) = (about.is_empty(), object.as_object_mut()) {
         members.insert("warnings".into(), about.into());
     }
@@ -269,8 +299,12 @@ async fn change<O: Object>(
     headers: &HeaderMap,
     body: Body,
 ) -> Answer {
-    let members = body::members(app, identity, headers, body).await?;
-    let is_there = select_one::<O>(app, identity, key).await?.is_some();
+    let mut members = body::members(app, identity, headers, body).await?;
+    let found = select_one::<O>(app, identity, key).await?;
+    let is_there = found.is_some();
+    if let Some(row) = &found {
+        O::settle_resets(&mut members, row);
+    }
     if !is_there && O::without_row(app, key).is_none() {
         return Err(no_such::<O>(app, identity, key).await);
     }
@@ -292,7 +326,10 @@ async fn delete<O: Object>(
     let deleted = checked.delete(O::KIND.table, tests_of(&found));
     let results = edit(&app, &identity, O::delete_parts(&key, deleted)).await;
     match results.map_err(|error| database::delete_problem::<O>(&error, &key))?.get(place) {
-        Some(paceline_tables::OpResult::Count(1..)) => done(),
+        Some(paceline_tables::OpResult::Count(1..)) => match O::still_used(&app, &key) {
+            Some(warning) => ok(&json!({ "deleted": true, "warnings": [warning] })),
+            None => done(),
+        },
         _ => Err(no_such::<O>(&app, &identity, &key).await),
     }
 }
@@ -327,6 +364,7 @@ async fn write<O: Object>(
     is_there: bool,
 ) -> Answer {
     let (mut row, checked) = resource::find_parents::<O>(app, who, key, row).await?;
+    let checked = O::write_parts(&mut row, checked)?;
     let (table, found) = (O::KIND.table, identity::<O>(key)?);
     let written = match is_there {
         true => edit::expect_there::<O>(checked, &found).update(
@@ -343,8 +381,12 @@ async fn write<O: Object>(
     let results = results.map_err(|error| database::problem::<O>(&error, key))?;
     let mut rows: Vec<Row> = first_row(&results).into_iter().collect();
     resource::name_parents::<O>(app, who, &mut rows).await?;
-    let object = rows.first().map(describe::<O>).unwrap_or_default();
-    let object = warned::<O>(app, key, object);
+    let row = rows.into_iter().next().unwrap_or_default();
+    let object = if row.is_empty() { Value::default() } else { describe::<O>(&row) };
+    if O::KIND.table == FRONTENDS.table {
+        let _ = tokio::time::timeout(DOOR_WAIT, app.host.control().until_http_done()).await;
+    }
+    let object = warned::<O>(app, key, &row, object);
     let status = if is_there { StatusCode::OK } else { StatusCode::CREATED };
     Ok(json_response(status, &object))
 }
@@ -358,12 +400,13 @@ pub(crate) fn routes(routes: Routes) -> Routes {
     let routes = crud::<frontend::Frontend>(routes, "/v1/frontends", "/v1/frontends/{name}");
     let routes = crud::<backend::Backend>(routes, "/v1/backends", "/v1/backends/{name}");
     let routes = crud::<plain::Server>(routes, "/v1/servers", "/v1/servers/{*server}");
+    let routes = crud::<plain::SqlTarget>(routes, "/v1/sql-targets", "/v1/sql-targets/{name}");
     let routes =
         read_only::<saved::SavedRule>(routes, "/v1/saved-rules", "/v1/saved-rules/{number}");
     let (all, single) = ("/v1/users", "/v1/users/{name}");
-    let routes = read_only::<plain::User>(routes, all, single)
-        .add(put_of::<plain::User>(Role::Admin, single), put::<plain::User>)
-        .add(delete_of::<plain::User>(Role::Admin, single), delete::<plain::User>);
+    let routes = read_only::<user::User>(routes, all, single)
+        .add(put_of::<user::User>(Role::Admin, single), put::<user::User>)
+        .add(delete_of::<user::User>(Role::Admin, single), delete::<user::User>);
     let tree = "Shows resources, the requests that hold them and those that wait";
     let tree = Operation::new(Role::Viewer, "GET", "/v1/tree", "tree", tree).gives_list("Node");
     let routes = routes.add(tree, tree::tree);
@@ -418,7 +461,11 @@ fn patch_of<O: Object>(role: Role, path: &'static str) -> Operation {
 
 fn delete_of<O: Object>(role: Role, path: &'static str) -> Operation {
     let operation = operation::<O>(role, "DELETE", path, "delete", "Deletes");
-    operation.query(O::DELETE_QUERY).gives_nothing().fails(EDIT).fails([404])
+    let operation = operation.query(O::DELETE_QUERY).gives_nothing().fails(EDIT).fails([404]);
+    match O::KIND.table == RESOURCES.table {
+        true => operation.gives(200, "Deleted"),
+        false => operation,
+    }
 }
 
 /// A verb on one object, which answers with the object.

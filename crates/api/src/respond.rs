@@ -112,7 +112,8 @@ impl Problem {
     pub(crate) fn configuration(errors: Vec<Value>) -> Self {
         let first = errors.first().map_or(String::new(), |first| {
             let text = first["message"].as_str().unwrap_or_default();
-            format!("line {}, column {}: {text}", first["line"], first["column"])
+            let file = first["file"].as_str().map(|file| format!("{file}: ")).unwrap_or_default();
+            format!("{file}line {}, column {}: {text}", first["line"], first["column"])
         });
         let message = match errors.len() {
             0 | 1 => first,
@@ -142,6 +143,14 @@ impl Problem {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "refused", "the daemon is ending")
             .with("reason", "draining".into())
             .hint("ask again when it is back")
+    }
+
+    /// The daemon accepts no changes and no locks.
+    pub(crate) fn read_only() -> Self {
+        let message = "the daemon is read-only: it accepts no changes and no locks";
+        Self::new(StatusCode::CONFLICT, "refused", message)
+            .with("reason", "read_only".into())
+            .hint("start it without --read-only if it should accept them")
     }
 
     /// A bug, or a disk that fails: the log has the details.
@@ -207,6 +216,12 @@ impl Problem {
             Reason::Exhausted { .. } | Reason::Ending => return,
         };
         self.members.insert(name.into(), value);
+        let (name, span) = match reason {
+            Reason::TooLong { max, .. } => ("max", max),
+            Reason::Expired { waited, .. } => ("waited", waited),
+            _ => return,
+        };
+        self.members.insert(name.into(), span.to_string().into());
     }
 
     /// The same, with another sentence for people.
@@ -349,6 +364,7 @@ impl From<HoldError> for Problem {
                 Self::unauthenticated("the token or the role was revoked meanwhile")
             }
             HoldError::Ending => Self::ending(),
+            HoldError::ReadOnly => Self::read_only(),
             HoldError::Lock(error) => of_lock(error),
             HoldError::Taken { owner, waited } => taken(owner.as_deref(), waited),
         }

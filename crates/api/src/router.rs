@@ -53,34 +53,47 @@ const SESSION: &[Parameter] = &[Parameter {
 }];
 
 const APPLY: &[Parameter] = &[
-    Parameter {
-        name: "dry_run",
-        form: Form::Flag,
-        doc: "Whether to report the differences without applying them.",
-    },
+    DRY_RUN,
     Parameter {
         name: "directory",
         form: Form::Text,
         doc: "The absolute path of the directory that relative file names in the text refer to.",
     },
     FILE,
-    Parameter {
-        name: "reset",
-        form: Form::Flag,
-        doc: "Whether to override live changes although the text did not change there.",
-    },
-    Parameter {
-        name: "take_over",
-        form: Form::Flag,
-        doc: "Whether to take over objects that other files own.",
-    },
-    Parameter { name: "strict", form: Form::Flag, doc: "Whether warnings are errors." },
-    Parameter {
-        name: "deletions_max",
-        form: Form::Number,
-        doc: "The most objects that may be deleted.",
-    },
+    RESET,
+    TAKE_OVER,
+    STRICT,
+    DELETIONS_MAX,
 ];
+
+const APPLY_FILES: &[Parameter] = &[DRY_RUN, RESET, TAKE_OVER, STRICT, DELETIONS_MAX];
+
+const DRY_RUN: Parameter = Parameter {
+    name: "dry_run",
+    form: Form::Flag,
+    doc: "Whether to report the differences without applying them.",
+};
+
+const RESET: Parameter = Parameter {
+    name: "reset",
+    form: Form::Flag,
+    doc: "Whether to override live changes although the text did not change there.",
+};
+
+const TAKE_OVER: Parameter = Parameter {
+    name: "take_over",
+    form: Form::Flag,
+    doc: "Whether to take over objects that other files own.",
+};
+
+const STRICT: Parameter =
+    Parameter { name: "strict", form: Form::Flag, doc: "Whether warnings are errors." };
+
+const DELETIONS_MAX: Parameter = Parameter {
+    name: "deletions_max",
+    form: Form::Number,
+    doc: "The most objects that may be deleted.",
+};
 
 const FILE: Parameter = Parameter {
     name: "file",
@@ -89,6 +102,19 @@ const FILE: Parameter = Parameter {
 };
 
 const CONFIG: &[Parameter] = &[FILE];
+
+const IMPORT: &[Parameter] = &[
+    Parameter {
+        name: "dry_run",
+        form: Form::Flag,
+        doc: "Whether to report what would be imported without importing it.",
+    },
+    Parameter {
+        name: "persistent",
+        form: Form::Flag,
+        doc: "Whether the pools that are created exist after a restart.",
+    },
+];
 
 const DATABASE: &[Parameter] = &[Parameter {
     name: "database",
@@ -211,11 +237,25 @@ impl Routes {
         let apply = "Applies a configuration in TOML";
         let apply = Operation::new(Role::Operator, "POST", "/v1/apply", "apply_config", apply);
         let apply = apply.query(APPLY).takes_text(&["application/toml", "text/plain"]);
+        let import = "Imports a Comdb2 ruleset into the running list of rules";
+        let import =
+            Operation::new(Role::Operator, "POST", "/v1/rules/import", "import_rules", import);
+        let import = import.query(IMPORT).takes_text(&["text/plain"]).gives_edits().fails(EDIT);
+        let ruleset = "Returns the running list of rules as a Comdb2 ruleset";
+        let ruleset =
+            Operation::new(Role::Viewer, "GET", "/v1/rules/export", "export_rules", ruleset);
+        let ruleset = ruleset.gives_text(&["text/plain"]).fails([409]);
+        let files = "Applies several files in TOML as one configuration";
+        let files = Operation::new(Role::Operator, "POST", "/v1/apply-files", "apply_files", files);
+        let files = files.query(APPLY_FILES).takes("ConfigFiles");
         let backup = "Returns a copy of a database";
         let backup = Operation::new(Role::Admin, "GET", "/v1/backup", "backup", backup);
         let backup = backup.query(DATABASE).gives_text(&["application/octet-stream"]);
         self.add(export.query(CONFIG).gives_text(toml), crate::config::export)
             .add(apply.gives_edits().fails(EDIT), crate::config::apply)
+            .add(import, crate::ruleset::import)
+            .add(ruleset, crate::ruleset::export)
+            .add(files.gives_edits().fails(EDIT), crate::config::apply_files)
             .add(backup.fails([404, 503]), crate::backup::backup)
     }
 

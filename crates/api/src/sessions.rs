@@ -179,11 +179,23 @@ pub(crate) async fn renew(State(app): State<Shared>, Path(key): Path<String>) ->
 }
 
 /// `DELETE /v1/sessions/{session}`
-pub(crate) async fn end(State(app): State<Shared>, Path(key): Path<String>) -> Answer {
+pub(crate) async fn end(
+    State(app): State<Shared>,
+    Extension(identity): Extension<Identity>,
+    Path(key): Path<String>,
+) -> Answer {
     // An expired session does not exist any more, whether or not it has been removed.
-    let is_live = app.registry.session(&key).is_ok();
+    let session = app.registry.session(&key).ok();
+    let is_live = session.is_some();
     match app.registry.give_up_session(&key).await.filter(|written| is_live || !written) {
-        Some(is_written) => released(is_written),
+        Some(is_written) => {
+            // The key of the session is a secret of its user; its name is not.
+            if let Some(session) = session.filter(|session| *session.user != *identity.name) {
+                let object = format!("the session {} of {}", session.name(), session.user);
+                app.host.record(&identity.title(), "end", &object);
+            }
+            released(is_written)
+        }
         None => Err(Problem::not_found("there is no such session")),
     }
 }

@@ -118,7 +118,7 @@ fn may_be_secret(name: &Name) -> bool {
 }
 
 /// The path of a request, the program of a command or the verb of a statement.
-fn shortened(text: &str, is_http: bool) -> Box<str> {
+pub(crate) fn shortened(text: &str, is_http: bool) -> Box<str> {
     let ends = |letter: char| match is_http {
         true => letter == '?',
         false => !letter.is_alphanumeric() && !"_-./:@+".contains(letter),

@@ -22,6 +22,7 @@ pub(crate) async fn status(State(app): State<Shared>) -> Answer {
         .map(|database| database.name.clone())
         .collect();
     let warnings = [app.warnings.clone(), own_database(&app)?.warnings()].concat();
+    let (running, waiting) = app.host.control().open_requests();
     let mut status = json!({
         "version": env!("CARGO_PKG_VERSION"),
         "pid": std::process::id(),
@@ -32,6 +33,7 @@ pub(crate) async fn status(State(app): State<Shared>) -> Answer {
         "databases": files,
         "open_files_max": getrlimit(Resource::Nofile).current,
         "warnings": warnings,
+        "requests": { "running": running, "waiting": waiting },
         "draining": app.host.control().is_ending(),
         "http": http(&app),
     });

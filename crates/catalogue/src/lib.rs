@@ -13,6 +13,7 @@ mod http;
 mod path;
 mod reference;
 mod setting;
+mod sql;
 mod who;
 mod work;
 
@@ -21,11 +22,12 @@ pub use http::{BACKENDS, FRONTENDS, HTTP, SERVERS};
 pub use path::setting_of;
 pub use reference::reference;
 pub use setting::{Default, Each, Figure, Holds, Kind, Measure, Setting, Shape, Where};
+pub use sql::SQL_TARGETS;
 pub use who::{API, TOKENS, USERS};
 pub use work::{CHECKPOINTS, POOLS, RESOURCES, RULES, SAVED_RULES};
 
 /// Every kind of object, in the order of the reference page.
-pub const KINDS: [&Kind; 12] = [
+pub const KINDS: [&Kind; 13] = [
     &POOLS,
     &RULES,
     &SAVED_RULES,
@@ -36,6 +38,7 @@ pub const KINDS: [&Kind; 12] = [
     &FRONTENDS,
     &BACKENDS,
     &SERVERS,
+    &SQL_TARGETS,
     &USERS,
     &TOKENS,
 ];

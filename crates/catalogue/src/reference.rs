@@ -34,7 +34,8 @@ fn title(kind: &Kind) -> String {
     let word = kind.plural.replace('-', " ");
     let mut letters = word.chars();
     let first = letters.next().map(|letter| letter.to_ascii_uppercase());
-    first.into_iter().chain(letters).collect()
+    let title: String = first.into_iter().chain(letters).collect();
+    title.replace("Sql", "SQL")
 }
 
 fn write_kind(kind: &Kind, page: &mut String) {

@@ -143,7 +143,7 @@ pub enum Holds {
     Map,
     /// A table of texts by numbers in this range.
     NumberedMap(i64, i64),
-    /// A table of settings.
+    /// A table of settings. If its default is a word, the word means that none of them is set.
     Table(&'static [Setting]),
     /// A table of settings, or only `true`. The column is true then, and false if there is nothing.
     Switch(&'static [Setting]),
@@ -156,6 +156,8 @@ pub enum Holds {
 pub enum Shape {
     /// A text, which is its column.
     Text,
+    /// A text that is stored apart and never shown.
+    Secret,
     /// `true` or `false`.
     Flag,
     /// A whole number in this range.
@@ -211,6 +213,15 @@ impl Setting {
         match self.holds {
             Holds::Table(settings) | Holds::Switch(settings) => settings,
             _ => &[],
+        }
+    }
+
+    /// The word that may be written in place of a table of settings, none of which is set then.
+    #[must_use]
+    pub fn word(&self) -> Option<&'static str> {
+        match (&self.holds, self.default) {
+            (Holds::Table(_), Default::Value(word)) => Some(word.trim_matches('"')),
+            _ => None,
         }
     }
 

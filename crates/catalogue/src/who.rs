@@ -1,6 +1,6 @@
 //! The API as a whole, and users and tokens, which give clients their roles.
 
-use crate::setting::{Default, Holds, Kind, Setting, Shape, setting};
+use crate::setting::{Default, Holds, Kind, Setting, Shape, column, setting};
 use paceline_types::Role;
 
 const ROLE: Setting = setting(
@@ -33,7 +33,12 @@ pub const API: Kind = Kind {
     figures: &[],
 };
 
-/// Users of this machine.
+/// A verifier, for examples. Its password is `pencil`.
+const VERIFIER: &str = "\"SCRAM-SHA-256$4096:W22ZaJ0SNY7soEsUEjb6gQ==\
+                        $WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmtbsT4qY=\
+                        :wfPLwcE6nTWhTAmQ7tl2KeoiWGPlZqQxSrmfPwDl2dU=\"";
+
+/// Users.
 pub const USERS: Kind = Kind {
     word: "user",
     plural: "users",
@@ -41,12 +46,34 @@ pub const USERS: Kind = Kind {
     id: "name",
     within: None,
     role: Role::Admin,
-    doc: "A user of this machine that may use the unix sockets. Root and the user who started the daemon are admins \
-          without a row.",
+    doc: "A user of this machine that may use the unix sockets, or a user of SQL clients. Root and the user who started the \
+          daemon are admins without a row.",
     settings: &[
-        setting("name", Holds::Name, Default::Required, "The user's name in the system.")
-            .by_admin(),
-        ROLE,
+        setting(
+            "name",
+            Holds::Name,
+            Default::Required,
+            "The user's name: that in the system, or the one that SQL clients log in with.",
+        )
+        .by_admin(),
+        Setting {
+            default: Default::None("no role: the user may only send SQL and HTTP requests, which are governed"),
+            ..ROLE
+        }
+        .kept(),
+        column(
+            "sql_verifier",
+            "sql_password",
+            Holds::Own("a SCRAM-SHA-256 verifier as PostgreSQL stores it", Shape::Secret),
+            Default::None("no password: SQL clients cannot log in as this user"),
+            "What the daemon keeps of the password of SQL clients: a verifier, from which the password cannot be read. It is \
+             never shown; `sql_password` shows whether there is one. `paceline users set NAME --sql-password` makes it.",
+        )
+        .such_as(VERIFIER)
+        .by_admin()
+        .in_api()
+        .kept()
+        .unshown(),
     ],
     figures: &[],
 };

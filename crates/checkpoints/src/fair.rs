@@ -1,15 +1,19 @@
-//! Start-time fair queuing: many flows take turns at one counter, by weight and cost.
+//! Weighted fair queuing: many flows take turns at one counter, by weight and cost.
 //!
 //! Owns the tags. The counter has a virtual time V, each flow a finish tag F, and each flow with waiters the
 //! start tag S of its head: max(V, F) when its line becomes non-empty, and the finish tag of the waiter
-//! before it from then on. The flow with the least (S, rank of its head) is served. Waiters that leave
-//! unserved change no tag. Rank orders within a flow.
+//! before it from then on. A waiter's finish tag is its start tag plus its share, and the flow whose head has the least
+//! (finish tag, rank) is served. Waiters that leave unserved change no tag. Rank orders within a flow.
 //!
-//! V rises with the service: by the share of each served waiter, divided by the flows that share the counter until
-//! the next one is served, and at least to the S of that one. If V only followed S, flows that send one request
-//! each would all begin at the same V, and a flow that was served once would wait for all of them. V does not rise
-//! past the least finish tag that a head will have: a waiter with a large share would move it far ahead, and a flow
-//! that begins there would wait until the others have caught up.
+//! So no tag of a waiter depends on which others are served, and the order in which the waiters are served is known
+//! as long as no request arrives. If the least start tag were served, the first request of a flow would be
+//! served at once, whatever its cost and weight, and flows that send one request each would have all the service.
+//!
+//! V rises with the service: by the cost of each served waiter, divided by the weights of the flows that share the
+//! counter until the next one is served, and at least to the least start tag of a head. If V only followed the tags,
+//! flows that send one request each would all begin at the same V, and a flow that was served once would wait for all
+//! of them. V does not rise past the least finish tag of a head: a waiter of a high cost would move it far ahead, and a
+//! flow that begins there would wait until the others have caught up.
 //!
 //! Promises at most [`FLOWS_MAX`] flows of their own. Further flows share [`SHARED_FLOWS`] more, by a hash
 //! that no client can choose, so a newcomer waits for the few waiters of its flow, not for all that arrived
@@ -23,6 +27,9 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 /// Flows of either kind dropped per call: more than one call can add.
 const FORGET_STEP: usize = 4;
+
+/// The share of one unit of cost at a weight of one.
+pub(crate) const SHARE: u64 = 1 << 20;
 
 /// A point in virtual time: shares served. Sums of shares do not exceed 128 bits.
 type Tag = u128;
@@ -46,17 +53,19 @@ impl FlowKey {
 pub(crate) struct Fair {
     /// V.
     time: Tag,
-    /// Served shares by which V has not risen yet.
+    /// Served cost by which V has not risen yet, in units of 1 / [`SHARE`].
     unspent: Tag,
-    /// The flow that was served last.
-    served: Option<FlowKey>,
+    /// The flow that was served last, and its weight.
+    served: Option<(FlowKey, u32)>,
     flows: BTreeMap<FlowKey, Flow>,
     /// How many of these flows are shared.
     shared: usize,
-    /// Flows with waiters, by the start tag and rank of their heads.
+    /// Flows with waiters, by the finish tag and rank of their heads.
     waiting: BTreeSet<(Tag, Rank, FlowKey)>,
-    /// The same flows, by the finish tags that their heads will have.
-    ends: BTreeSet<(Tag, FlowKey)>,
+    /// The same flows, by the start tags of their heads.
+    starts: BTreeSet<(Tag, FlowKey)>,
+    /// The weights of these flows together.
+    weights: u64,
     /// Flows without waiters whose finish tag is still ahead of V, by that tag; shared ones apart.
     idle: Idle,
     /// Flows with waiters, by the number of waiters and the rank of the last.
@@ -97,11 +106,20 @@ struct Flow {
     start: Tag,
     /// F.
     finish: Tag,
+    /// That of its latest request.
+    weight: u32,
     /// No waiter costs less than this for each [`RATIO`] of its share.
     cost_min: u64,
+    /// No waiter has a larger share.
+    share_max: u64,
 }
 
 impl Flow {
+    /// The entry of its head among the flows with waiters.
+    fn head(&self, key: FlowKey) -> Option<(Tag, Rank, FlowKey)> {
+        self.line.first().map(|(rank, toll)| (self.start + Tag::from(toll.share), rank, key))
+    }
+
     /// How many requests wait, and the rank of the last of them.
     fn length(&self) -> Option<(usize, Rank)> {
         self.line.last().map(|(last, _)| (self.line.len(), last))
@@ -113,7 +131,7 @@ const RATIO: u32 = 32;
 
 impl Fair {
     /// Adds a waiter to the flow of this key, or to a shared flow; returns which.
-    pub(crate) fn join(&mut self, flow: KeyHash, rank: Rank, toll: Toll) -> FlowKey {
+    pub(crate) fn join(&mut self, flow: KeyHash, rank: Rank, toll: Toll, weight: u32) -> FlowKey {
         let key = self.flow_of(flow);
         if self.own() >= FLOWS_MAX {
             self.forget();
@@ -123,25 +141,24 @@ impl Fair {
         let time = self.time;
         let flow = self.flows.entry(key).or_default();
         let ratio = (toll.cost << RATIO) / toll.share.max(1);
-        flow.cost_min = if flow.line.is_empty() { ratio } else { flow.cost_min.min(ratio) };
-        match flow.line.first() {
-            None => {
-                self.idle.of(key).remove(&(flow.finish, key));
-                flow.start = time.max(flow.finish);
-                self.waiting.insert((flow.start, rank, key));
-                self.ends.insert((flow.start + Tag::from(toll.share), key));
-            }
-            Some((head, old)) if rank < head => {
-                self.waiting.remove(&(flow.start, head, key));
-                self.waiting.insert((flow.start, rank, key));
-                self.ends.remove(&(flow.start + Tag::from(old.share), key));
-                self.ends.insert((flow.start + Tag::from(toll.share), key));
-            }
-            Some(_) => {}
+        let head = flow.head(key);
+        if let Some(head) = &head {
+            self.waiting.remove(head);
+            self.weights -= u64::from(flow.weight);
+            flow.cost_min = flow.cost_min.min(ratio);
+            flow.share_max = flow.share_max.max(toll.share);
+        } else {
+            self.idle.of(key).remove(&(flow.finish, key));
+            flow.start = time.max(flow.finish);
+            self.starts.insert((flow.start, key));
+            (flow.cost_min, flow.share_max) = (ratio, toll.share);
         }
+        flow.weight = weight;
+        self.weights += u64::from(weight);
         let before = flow.length();
         flow.line.join(rank, toll);
         let after = flow.length();
+        self.waiting.extend(flow.head(key));
         self.relist(key, before, after);
         key
     }
@@ -149,21 +166,17 @@ impl Fair {
     /// Removes a waiter unserved.
     pub(crate) fn leave(&mut self, key: FlowKey, rank: Rank) -> Option<Toll> {
         let flow = self.flows.get_mut(&key)?;
-        let (head, _) = flow.line.first()?;
+        let head = flow.head(key)?;
         let before = flow.length();
         let toll = flow.line.leave(rank)?;
         let after = flow.length();
         self.len -= 1;
-        if rank == head {
-            self.waiting.remove(&(flow.start, rank, key));
-            self.ends.remove(&(flow.start + Tag::from(toll.share), key));
-            match flow.line.first() {
-                Some((next, then)) => {
-                    self.waiting.insert((flow.start, next, key));
-                    self.ends.insert((flow.start + Tag::from(then.share), key));
-                }
-                None => self.rest(key),
-            }
+        self.waiting.remove(&head);
+        self.waiting.extend(flow.head(key));
+        if flow.line.is_empty() {
+            self.starts.remove(&(flow.start, key));
+            self.weights -= u64::from(flow.weight);
+            self.rest(key);
         }
         self.relist(key, before, after);
         Some(toll)
@@ -177,45 +190,48 @@ impl Fair {
 
     /// Serves the next waiter.
     pub(crate) fn serve(&mut self) -> Option<(Rank, Toll)> {
-        let time = self.risen();
-        let (start, rank, key) = self.waiting.pop_first()?;
+        self.rise();
+        let (finish, rank, key) = self.waiting.pop_first()?;
         let flow = self.flows.get_mut(&key)?;
         let before = flow.length();
         let toll = flow.line.leave(rank)?;
         let after = flow.length();
         self.len -= 1;
-        self.time = start.max(time);
-        self.unspent += Tag::from(toll.share);
-        self.served = Some(key);
-        flow.finish = start + Tag::from(toll.share);
-        self.ends.remove(&(flow.finish, key));
-        match flow.line.first() {
-            Some((next, then)) => {
-                flow.start = flow.finish;
-                self.waiting.insert((flow.start, next, key));
-                self.ends.insert((flow.start + Tag::from(then.share), key));
-            }
-            None => self.rest(key),
+        self.unspent += Tag::from(toll.cost) * Tag::from(SHARE);
+        self.served = Some((key, flow.weight));
+        self.starts.remove(&(flow.start, key));
+        flow.finish = finish;
+        if flow.line.is_empty() {
+            self.weights -= u64::from(flow.weight);
+            self.rest(key);
+        } else {
+            flow.start = finish;
+            self.starts.insert((finish, key));
+            self.waiting.extend(flow.head(key));
         }
         self.relist(key, before, after);
         self.forget();
         Some((rank, toll))
     }
 
-    /// Where V has risen to since the last waiter was served. What would move it too far is dropped.
-    fn risen(&mut self) -> Tag {
-        let flows = self.sharing();
-        let most = self.ends.first().map_or(self.time, |(end, _)| *end);
-        let time = self.time + self.unspent / flows;
-        self.unspent = if time > most { 0 } else { self.unspent % flows };
-        time.min(most)
+    /// Raises V by what was served since the last time. What would move it too far is dropped.
+    fn rise(&mut self) {
+        let (Some((start, _)), Some((finish, ..))) = (self.starts.first(), self.waiting.first())
+        else {
+            return;
+        };
+        let weights = self.weights_sharing();
+        let time = self.time + self.unspent / weights;
+        self.unspent = if time > *finish { 0 } else { self.unspent % weights };
+        self.time = time.min(*finish).max(*start).max(self.time);
     }
 
-    /// How many flows share the counter: those with waiters, and the one served last, which may have none left.
-    fn sharing(&self) -> Tag {
+    /// The weights of the flows that share the counter: those with waiters, and the one served last, which may have
+    /// none left.
+    fn weights_sharing(&self) -> Tag {
         let waits = |key: FlowKey| self.flows.get(&key).is_some_and(|flow| !flow.line.is_empty());
-        let served = self.served.is_some_and(|key| !waits(key));
-        (self.waiting.len() + usize::from(served)).max(1) as Tag
+        let served = self.served.filter(|(key, _)| !waits(*key)).map_or(0, |(_, weight)| weight);
+        Tag::from((self.weights + u64::from(served)).max(1))
     }
 
     /// The last waiter of the longest flow, if that flow has at least two waiters more than the flow of the
@@ -265,18 +281,19 @@ impl Fair {
         self.flows.len() - self.shared
     }
 
-    /// A lower bound of the cost that is served before `rank`. It is short by little more than one waiter of
+    /// A lower bound of the cost that is served before a newcomer. It is short by little more than one waiter of
     /// each flow, and only the waiters of its own flow are looked at.
-    pub(crate) fn cost_before_min(&self, key: FlowKey, rank: Rank) -> u64 {
-        let tag = self.start_of(key, rank);
+    pub(crate) fn cost_before_min(&self, key: FlowKey, rank: Rank, share: u64) -> u64 {
+        let tag = self.finish_of(key, rank, share);
         let ahead = |flow: &Flow| {
             let share = tag.saturating_sub(flow.start);
             let all = flow.line.toll();
-            if Tag::from(all.share) <= share {
+            if Tag::from(all.share) < share {
                 all.cost
             } else {
-                // The last waiter served before has a share that reaches at least to the tag.
-                ((share * Tag::from(flow.cost_min)) >> RATIO) as u64
+                // The first waiter that is not served before has a share that reaches at least to the tag.
+                let least = share.saturating_sub(Tag::from(flow.share_max));
+                ((least * Tag::from(flow.cost_min)) >> RATIO) as u64
             }
         };
         let others = self.flows.iter().filter(|(other, _)| **other != key);
@@ -288,36 +305,43 @@ impl Fair {
         self.flows.get(&key).map_or(0, |flow| flow.line.before(rank).1.cost)
     }
 
-    /// The cost of all waiters that are served before `rank`, which may wait here already or not. `without`
-    /// is the last waiter of a flow, which does not count.
-    pub(crate) fn cost_before(&self, key: FlowKey, rank: Rank, without: Option<Rank>) -> u64 {
+    /// The cost of all waiters that are served before a newcomer. `without` is the last waiter of a flow, which does
+    /// not count.
+    pub(crate) fn cost_before(
+        &self,
+        key: FlowKey,
+        rank: Rank,
+        share: u64,
+        without: Option<Rank>,
+    ) -> u64 {
         let cost = |(flow, count, toll): (&Flow, usize, Toll)| {
             let is_last = |last: &(Rank, Toll)| Some(last.0) == without;
             let last = flow.line.last().filter(|last| count == flow.line.len() && is_last(last));
             toll.cost - last.map_or(0, |(_, toll)| toll.cost)
         };
-        self.before(key, rank).map(cost).sum()
+        self.before(key, rank, share).map(cost).sum()
     }
 
-    /// The waiters that are served before `rank`: how many, their cost, and the last `max` of them, nearest
+    /// The waiters that are served before the waiter `rank`: how many, their cost, and the last `max` of them, nearest
     /// first. Looks at a few waiters of each flow.
     pub(crate) fn ahead(&self, key: FlowKey, rank: Rank, max: usize) -> Ahead {
         let (mut ahead, mut lines) = (Ahead::default(), vec![]);
-        for (flow, count, toll) in self.before(key, rank) {
+        let toll = self.flows.get(&key).and_then(|flow| flow.line.get(rank));
+        for (flow, count, toll) in self.before(key, rank, toll.unwrap_or_default().share) {
             ahead.count += count;
             ahead.cost += toll.cost;
             lines.push((flow.start + Tag::from(toll.share), flow.line.back_from(count)));
         }
-        // The last waiter of each flow, by the tag at which it is served. When a waiter is taken, the waiter
-        // before it in its flow replaces it.
+        // The last waiter of each flow, by its finish tag. When a waiter is taken, the waiter before it in its flow
+        // replaces it.
         let flows = lines.len();
         let mut last: BinaryHeap<(Tag, Rank, usize)> = BinaryHeap::with_capacity(flows);
         let mut step = |last: &mut BinaryHeap<_>, index: usize| {
             if let Some((tag, line)) = lines.get_mut(index)
                 && let Some((rank, toll)) = line.next()
             {
-                *tag -= Tag::from(toll.share);
                 last.push((*tag, rank, index));
+                *tag -= Tag::from(toll.share);
             }
         };
         (0..flows).for_each(|index| step(&mut last, index));
@@ -331,30 +355,36 @@ impl Fair {
     }
 
     /// For each flow, how many of its first waiters are served before `rank`, and their toll.
-    fn before(&self, key: FlowKey, rank: Rank) -> impl Iterator<Item = (&Flow, usize, Toll)> {
-        let tag = self.start_of(key, rank);
+    fn before(
+        &self,
+        key: FlowKey,
+        rank: Rank,
+        share: u64,
+    ) -> impl Iterator<Item = (&Flow, usize, Toll)> {
+        let tag = self.finish_of(key, rank, share);
         let own = self.flows.get(&key).map(|flow| {
             let (count, toll) = flow.line.before(rank);
             (flow, count, toll)
         });
-        let others = self.waiting.iter().take_while(move |(start, _, _)| *start <= tag);
+        let others = self.waiting.iter().take_while(move |(finish, _, _)| *finish <= tag);
         let others = others.filter(move |(_, _, other)| *other != key);
-        let others = others.filter_map(move |(start, _, other)| {
+        let others = others.filter_map(move |(_, _, other)| {
             let flow = self.flows.get(other)?;
-            let share = u64::try_from(tag - start).unwrap_or(u64::MAX);
-            let (count, toll) = flow.line.until_share(share, |other| other < rank);
+            let share = u64::try_from(tag - flow.start).unwrap_or(u64::MAX);
+            let (count, toll) = flow.line.within_share(share, |other| other < rank);
             Some((flow, count, toll))
         });
         own.into_iter().chain(others)
     }
 
-    /// The start tag of `rank`, or the one it would have as a newcomer.
-    fn start_of(&self, key: FlowKey, rank: Rank) -> Tag {
-        match self.flows.get(&key) {
+    /// The finish tag of `rank`, which has this share, or the one it would have as a newcomer.
+    fn finish_of(&self, key: FlowKey, rank: Rank, share: u64) -> Tag {
+        let start = match self.flows.get(&key) {
             None => self.time,
             Some(flow) if flow.line.is_empty() => self.time.max(flow.finish),
             Some(flow) => flow.start + Tag::from(flow.line.before(rank).1.share),
-        }
+        };
+        start + Tag::from(share)
     }
 
     /// Handles a flow whose line became empty: it is kept only as long as its finish tag matters.

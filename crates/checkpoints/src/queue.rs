@@ -4,7 +4,7 @@
 //! earliest deadline cost about the same for ten waiters and for a hundred thousand. Never decides
 //! which waiter may pass; it only knows which is next.
 
-use crate::fair::{Ahead, Fair, FlowKey};
+use crate::fair::{Ahead, Fair, FlowKey, SHARE};
 use crate::segments::Segments;
 use crate::ticket::{Ticket, Which};
 use crate::timers::Due;
@@ -15,9 +15,6 @@ use std::collections::BTreeSet;
 /// Up to this many flows, the wait of a newcomer is computed exactly. Beyond that it would take too long, and
 /// only a lower bound is computed.
 const FLOWS_EXACT: usize = 64;
-
-/// One unit of a fair share for a weight of one.
-const SHARE: u64 = 1 << 20;
 
 /// The state of a waiter.
 #[derive(Clone, Copy, Debug)]
@@ -67,7 +64,7 @@ impl Queue {
                 line.join(ticket.rank, toll(ticket));
                 FlowKey::shared(ticket.flow)
             }
-            Order::Fair(fair) => fair.join(ticket.flow, ticket.rank, toll(ticket)),
+            Order::Fair(fair) => fair.join(ticket.flow, ticket.rank, toll(ticket), weight(ticket)),
         }
     }
 
@@ -133,13 +130,13 @@ impl Queue {
             Order::Rank(line) => return Before::Exactly(line.before(ticket.rank).1.cost),
             Order::Fair(fair) => fair,
         };
-        let flow = fair.flow_of(ticket.flow);
+        let (flow, share) = (fair.flow_of(ticket.flow), toll(ticket).share);
         if fair.flows_waiting() <= FLOWS_EXACT {
             let without = displaced.map(|(rank, _)| rank);
-            return Before::Exactly(fair.cost_before(flow, ticket.rank, without));
+            return Before::Exactly(fair.cost_before(flow, ticket.rank, share, without));
         }
         let displaced = displaced.map_or(0, |(_, cost)| cost);
-        let least = fair.cost_before_min(flow, ticket.rank).saturating_sub(displaced);
+        let least = fair.cost_before_min(flow, ticket.rank, share).saturating_sub(displaced);
         if fits(least) { Before::Enough } else { Before::AtLeast(least) }
     }
 
@@ -168,7 +165,11 @@ pub(crate) enum Before {
 
 fn toll(ticket: &Ticket) -> Toll {
     let cost = u64::from(ticket.cost);
-    Toll { cost, share: (cost * SHARE / u64::from(ticket.weight.max(1))).max(1) }
+    Toll { cost, share: (cost * SHARE / u64::from(weight(ticket))).max(1) }
+}
+
+fn weight(ticket: &Ticket) -> u32 {
+    ticket.weight.max(1)
 }
 
 /// The queues of one checkpoint, by number.

@@ -106,6 +106,8 @@ struct Request {
     session: Option<SessionId>,
     /// Further sessions that end only after it.
     within: Box<[SessionId]>,
+    /// Holders of its sessions that it is not nested in, although their numbers are lower.
+    beside: Box<[RequestId]>,
     sequence: u64,
     stage: Stage,
     is_eligible: bool,
@@ -365,6 +367,7 @@ impl Claims {
             rank,
             session,
             within: Box::default(),
+            beside: Box::default(),
             sequence: self.sequence,
             stage,
             is_eligible: false,

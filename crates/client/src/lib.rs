@@ -46,7 +46,7 @@ pub use questions::{Explanation, Listed, Why};
 pub use request::{Claim, Method, PermitRequest, Unknown};
 pub use session::{Session, SessionOptions};
 pub use target::{Target, Token};
-pub use whole::{ApplyOptions, CopyError};
+pub use whole::{ApplyOptions, ConfigFile, CopyError};
 
 /// The longest answer that is read, in bytes.
 pub const ANSWER_BYTES_MAX: usize = 16 << 20;

@@ -26,6 +26,8 @@ pub enum Kind {
     Backends,
     /// Servers of all backends, each by `BACKEND/NAME`.
     Servers,
+    /// Targets of the SQL door, by name.
+    SqlTargets,
     /// Locks, by name; read-only here.
     Locks,
     /// Permits, by id; read-only here.
@@ -53,6 +55,7 @@ impl Kind {
             Self::Frontends => "frontends",
             Self::Backends => "backends",
             Self::Servers => "servers",
+            Self::SqlTargets => "sql-targets",
             Self::Locks => "locks",
             Self::Permits => "permits",
             Self::Tokens => "tokens",
@@ -118,21 +121,21 @@ impl Client {
         self.call(Method::Patch, &kind.path(name), Some(members))
     }
 
-    /// Deletes an object.
+    /// Deletes an object. Returns null, or an object with `warnings` if a request still uses it.
     ///
     /// # Errors
     /// [`Error::NotFound`] if there is none of this name.
-    pub fn delete(&self, kind: Kind, name: &str) -> Result<(), Error> {
-        self.call(Method::Delete, &kind.path(name), None).map(drop)
+    pub fn delete(&self, kind: Kind, name: &str) -> Result<Value, Error> {
+        self.call(Method::Delete, &kind.path(name), None)
     }
 
     /// Deletes a resource that may have children; they lose this parent.
     ///
     /// # Errors
     /// As [`Self::delete`].
-    pub fn delete_orphaning(&self, resource: &str) -> Result<(), Error> {
+    pub fn delete_orphaning(&self, resource: &str) -> Result<Value, Error> {
         let path = format!("{}?orphan", Kind::Resources.path(resource));
-        self.call(Method::Delete, &path, None).map(drop)
+        self.call(Method::Delete, &path, None)
     }
 
     /// Adds an object whose name the daemon chooses, such as a rule at the end of the list.

@@ -5,7 +5,7 @@ use crate::connection::Lost;
 use crate::error::Error;
 use crate::request::Method;
 use crate::wire::{Message, segment};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::time::Duration;
 
@@ -40,6 +40,17 @@ pub struct ApplyOptions {
     pub deletions_max: Option<u64>,
 }
 
+/// A file of a configuration.
+#[derive(Clone, Debug)]
+pub struct ConfigFile {
+    /// Its name, which owns the objects that it creates.
+    pub name: String,
+    /// The absolute path of its directory. The daemon resolves relative file names in the text there.
+    pub directory: Option<String>,
+    /// Its content, in TOML.
+    pub text: String,
+}
+
 impl ApplyOptions {
     fn query(&self) -> String {
         let flags = [
@@ -68,8 +79,28 @@ impl Client {
     pub fn apply(&self, text: &str, options: &ApplyOptions) -> Result<Vec<Value>, Error> {
         let path = format!("/v1/apply{}", options.query());
         let message = Message::new(Method::Post, &path, text.as_bytes());
-        let message = Message { media: "application/toml", ..message };
-        let (status, body) = self.send(&message, Patience::After(APPLY_MAX))?;
+        self.send_changes(&Message { media: "application/toml", ..message })
+    }
+
+    /// The same with several files, in one transaction. Errors and warnings name the file as `file`. The options
+    /// `file` and `directory` must not be set.
+    ///
+    /// # Errors
+    /// As [`Client::apply`].
+    pub fn apply_files(
+        &self,
+        files: &[ConfigFile],
+        options: &ApplyOptions,
+    ) -> Result<Vec<Value>, Error> {
+        let path = format!("/v1/apply-files{}", options.query());
+        let file = |one: &ConfigFile| json!({ "file": one.name, "directory": one.directory, "text": one.text });
+        let files: Vec<Value> = files.iter().map(file).collect();
+        let body = json!({ "files": files }).to_string();
+        self.send_changes(&Message::new(Method::Post, &path, body.as_bytes()))
+    }
+
+    fn send_changes(&self, message: &Message<'_>) -> Result<Vec<Value>, Error> {
+        let (status, body) = self.send(message, Patience::After(APPLY_MAX))?;
         match read_answer(status, &body)? {
             Value::Array(changes) => Ok(changes),
             _ => Err(Error::Protocol("changes are not a list".into())),
@@ -82,8 +113,41 @@ impl Client {
     /// See the variants of [`Error`].
     pub fn config(&self, file: Option<&str>) -> Result<String, Error> {
         let query = file.map(|file| format!("?file={}", segment(file))).unwrap_or_default();
-        let path = format!("/v1/config{query}");
-        let message = Message::new(Method::Get, &path, b"");
+        self.text(&format!("/v1/config{query}"))
+    }
+
+    /// Imports a Comdb2 ruleset into the running list of rules, or only reports what would be imported. Returns the
+    /// objects that are created or changed. Pools that it creates exist after a restart if `persistent`.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] whose answer has `errors`, each with line and column, if the text is invalid.
+    pub fn import_rules(
+        &self,
+        text: &str,
+        dry_run: bool,
+        persistent: bool,
+    ) -> Result<Vec<Value>, Error> {
+        let path = format!("/v1/rules/import?dry_run={dry_run}&persistent={persistent}");
+        let message = Message::new(Method::Post, &path, text.as_bytes());
+        let message = Message { media: "text/plain", ..message };
+        let (status, body) = self.send(&message, Patience::After(APPLY_MAX))?;
+        match read_answer(status, &body)? {
+            Value::Array(changes) => Ok(changes),
+            _ => Err(Error::Protocol("changes are not a list".into())),
+        }
+    }
+
+    /// The running list of rules as a Comdb2 ruleset.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] if a rule cannot be expressed in such a file.
+    pub fn export_rules(&self) -> Result<String, Error> {
+        self.text("/v1/rules/export")
+    }
+
+    /// The text at this path.
+    fn text(&self, path: &str) -> Result<String, Error> {
+        let message = Message::new(Method::Get, path, b"");
         let (status, body) = self.send(&message, Patience::After(APPLY_MAX))?;
         if status != 200 {
             read_answer(status, &body)?;

@@ -15,23 +15,26 @@ mod change;
 mod operation;
 mod owner;
 mod revert;
+mod ruleset;
 mod save;
 mod tracked;
 
 pub use change::{Applied, Change, ChangeOp};
 pub(crate) use owner::Ownership;
 pub use owner::files_applied;
-pub use revert::revert;
+pub use revert::{revert, revert_each};
+pub use ruleset::{RulesetEdit, RulesetImport, export_rules, import_rules};
 pub use save::save_rules;
 
 use crate::ERRORS_MAX;
-use crate::document::{Document, Object, flag, text};
+use crate::document::{Document, NUMBER_RULES, Object, flag, text};
 use crate::error::ConfigError;
 use crate::keys::kind_of;
 use crate::read::shown;
 use owner::{Kept, KeptRows, key_of};
 use paceline_model::schema::{
-    API, BACKEND, CHECKPOINT, FRONTEND, HTTP, POOL, RESOURCE, RULE, SAVED_RULE, SERVER, USER,
+    API, BACKEND, CHECKPOINT, FRONTEND, HTTP, POOL, RESOURCE, RULE, SAVED_RULE, SERVER, SQL_TARGET,
+    USER,
 };
 use paceline_pools::DEFAULT_NAME;
 use paceline_rules::{parse_criteria, show_criteria};
@@ -45,12 +48,13 @@ use tracked::Tracked;
 
 /// The tables that a file describes, each with the columns that identify its rows and the table whose objects its
 /// rows are.
-const TABLES: [(&str, &[&str], &str); 11] = [
+const TABLES: [(&str, &[&str], &str); 12] = [
     (API, &[], API),
     (HTTP, &[], HTTP),
     (FRONTEND, &["name"], FRONTEND),
     (BACKEND, &["name"], BACKEND),
     (SERVER, &["backend", "name"], SERVER),
+    (SQL_TARGET, &["name"], SQL_TARGET),
     (POOL, &["name"], POOL),
     (RULE, &["number"], RULE),
     (SAVED_RULE, &["number"], RULE),
@@ -415,7 +419,10 @@ impl<'s> Table<'s> {
 fn belongs(object: &Object, other: &str) -> ConfigError {
     let word = kind_of(object.table).map_or(object.table, |kind| kind.word);
     let message = format!("{word} `{}` belongs to the file {}", shown(&object.key), shown(other));
-    let hint = "name it in one file only, or take it over with --take-over (take_over=true)";
+    let hint = match object.table {
+        RULE => NUMBER_RULES,
+        _ => "name it in one file only, or take it over with --take-over (take_over=true)",
+    };
     ConfigError::new(object.place, message).hint(hint).of(object.file)
 }
 

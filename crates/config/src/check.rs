@@ -6,7 +6,7 @@
 use crate::ERRORS_MAX;
 use crate::apply::{Ownership, operations};
 use crate::document::{Document, Need, Object, files_of, flag, text};
-use crate::doubt::{Warning, doubts, placed};
+use crate::doubt::{Warning, doubts, is_due_to_others, placed};
 use crate::error::{ConfigError, Errors};
 use crate::keys::{kind_of, path_of};
 use crate::others::Others;
@@ -15,7 +15,7 @@ use crate::read::shown;
 use crate::similar::did_you_mean;
 use paceline_engine::Engine;
 use paceline_model::schema::{
-    BACKEND, CHECKPOINT, FRONTEND, POOL, RESOURCE, RULE, SAVED_RULE, SERVER, schema,
+    BACKEND, CHECKPOINT, FRONTEND, POOL, RESOURCE, RULE, SAVED_RULE, SERVER, SQL_TARGET, schema,
 };
 use paceline_model::{Model, ModelError};
 use paceline_pools::DEFAULT_NAME;
@@ -45,8 +45,9 @@ impl Document {
     /// As [`Self::check`].
     pub fn check_beside(&self, others: &Others) -> Result<Vec<Warning>, Vec<ConfigError>> {
         let mut objects = self.objects.clone();
+        let own = Names::of(&self.objects);
         objects.extend(
-            others.objects.iter().filter(|other| !self.has(other.table, &other.key)).cloned(),
+            others.objects.iter().filter(|other| !own.has(other.table, &other.key)).cloned(),
         );
         // A server whose backend is deleted cannot be named.
         let backends: BTreeSet<String> = objects
@@ -60,16 +61,19 @@ impl Document {
             object.table == SERVER && !backends.contains(backend)
         };
         objects.retain(|object| !is_lost(object));
-        let mut errors = self.missing(&objects);
-        objects.extend(self.stand_ins(&objects));
+        let names = Names::of(&objects);
+        let mut errors = self.missing(&names);
+        let stand_ins = self.stand_ins(&names);
+        objects.extend(stand_ins);
         let mut told = BTreeSet::new();
         let rounds = (PLANNED_MAX / objects.len().max(1)).clamp(1, ERRORS_MAX);
         for _ in 0..rounds {
             let fault = match plan(&objects) {
                 Ok(warnings) => {
                     let placed = |warning| placed(&self.objects, warning);
-                    let mut warnings: Vec<Warning> = warnings.into_iter().map(placed).collect();
-                    warnings.extend(doubts(&self.objects, others));
+                    let own = warnings.into_iter().filter(|one| !is_due_to_others(others, one));
+                    let mut warnings: Vec<Warning> = own.map(placed).collect();
+                    warnings.extend(doubts(&self.objects));
                     return errors.or(warnings);
                 }
                 Err(fault) => fault,
@@ -99,23 +103,18 @@ impl Document {
         errors.or(vec![])
     }
 
-    /// Whether this object exists.
-    fn has(&self, table: &str, key: &str) -> bool {
-        self.objects.iter().any(|object| object.table == table && object.key == key)
-    }
-
     /// The objects that are named but do not exist.
-    fn missing(&self, objects: &[Object]) -> Errors {
-        let names: BTreeSet<(&str, &str)> =
-            objects.iter().map(|object| (object.table, object.key.as_str())).collect();
+    fn missing(&self, names: &Names<'_>) -> Errors {
         let mut errors = Errors::default();
         for Need { table, name, path, file, place } in &self.needs {
-            if names.contains(&(table, name)) || errors.is_full() {
+            if errors.is_full() {
+                break;
+            }
+            if names.has(table, name) {
                 continue;
             }
             let word = kind_of(table).map_or(*table, |kind| kind.word);
-            let near = names.iter().filter(|(of, _)| of == table).map(|(_, name)| *name);
-            let near = did_you_mean(name, near);
+            let near = did_you_mean(name, names.of_table(table));
             let message = format!("`{path}`: there is no {word} `{}`{near}", shown(name));
             let hint = match *table {
                 RESOURCE => "each parent needs a [[resource]] of its own",
@@ -127,10 +126,8 @@ impl Document {
     }
 
     /// An object for each that is named but does not exist, so that these do not hide other errors.
-    fn stand_ins(&self, objects: &[Object]) -> Vec<Object> {
-        let has =
-            |table: &str, name: &str| objects.iter().any(|o| o.table == table && o.key == name);
-        let missing = self.needs.iter().filter(|need| !has(need.table, &need.name));
+    fn stand_ins(&self, names: &Names<'_>) -> Vec<Object> {
+        let missing = self.needs.iter().filter(|need| !names.has(need.table, &need.name));
         let missing: BTreeSet<_> = missing.map(|need| (need.table, need.name.as_str())).collect();
         let stand_in = |(table, name): (&'static str, &str)| {
             let mut object = Object::new(table, Place::START);
@@ -188,6 +185,13 @@ impl Document {
         if object.table == CHECKPOINT && ["queue", "fair"].contains(&column) {
             return Some("remove it, or give the checkpoint rate or concurrency".to_owned());
         }
+        if object.table == SQL_TARGET
+            && column == "upstream"
+            && !object.columns.contains_key(column)
+        {
+            let hint = "add upstream = \"postgresql://HOST/DATABASE\", or sqlite = \"FILE.db\"";
+            return Some(hint.to_owned());
+        }
         if object.table == CHECKPOINT && column == "at" {
             let at = object.columns.get("at")?.single()?.as_str()?;
             let pool = at.strip_prefix("pool ")?.trim();
@@ -197,6 +201,48 @@ impl Document {
         }
         None
     }
+}
+
+/// The objects that exist, by table and name. Finding one takes a few comparisons, however many there are.
+struct Names<'o>(BTreeSet<Named<'o>>);
+
+impl<'o> Names<'o> {
+    fn of(objects: &'o [Object]) -> Self {
+        Self(objects.iter().map(|object| Named(object.table, &object.key)).collect())
+    }
+
+    fn has(&self, table: &str, name: &str) -> bool {
+        self.0.contains(&Named(table, name))
+    }
+
+    fn of_table(&self, table: &'o str) -> impl Iterator<Item = &'o str> {
+        let names = self.0.range(Named(table, "")..);
+        names.take_while(move |named| named.0 == table).map(|named| named.1)
+    }
+}
+
+/// The table and the name of an object.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Named<'o>(&'o str, &'o str);
+
+impl Ord for Named<'_> {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        #[cfg(test)]
+        COMPARED.set(COMPARED.get() + 1);
+        (self.0, self.1).cmp(&(other.0, other.1))
+    }
+}
+
+impl PartialOrd for Named<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+#[cfg(test)]
+thread_local! {
+    /// How many names of objects this thread has compared, for tests that count steps.
+    pub(crate) static COMPARED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
 /// Whether a certificate of a backend has no key, or the key no certificate.
@@ -270,6 +316,9 @@ pub(crate) fn make_harmless(object: &mut Object) {
     }
     if object.table == SERVER {
         object.columns.insert("address", text("127.0.0.1:1"));
+    }
+    if object.table == SQL_TARGET {
+        object.columns.insert("sqlite", text("harmless.db"));
     }
 }
 

@@ -4,7 +4,7 @@ use crate::error::{ConfigError, Errors};
 use crate::keys::kind_of;
 use crate::place::Place;
 use crate::read::shown;
-use paceline_model::schema::{BACKEND, FRONTEND, RULE, SAVED_RULE};
+use paceline_model::schema::{BACKEND, FRONTEND, RULE, SAVED_RULE, SQL_TARGET};
 use paceline_tables::value::{Atom, Datum};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -204,7 +204,7 @@ impl Object {
     /// The place of a column in the file; the beginning of the object if the file does not set it.
     #[must_use]
     pub fn place_of(&self, column: &str) -> Place {
-        let tables = ["queue", "threads", "timeout", "health", "tls"];
+        let tables = ["queue", "threads", "timeout", "health", "tls", "connections", "login"];
         let column = if column == "priority" { "priority_min" } else { column };
         let table = tables.into_iter().find(|table| column.starts_with(table));
         let found = self.places.get(column).or_else(|| self.places.get(table?));
@@ -217,23 +217,28 @@ impl Object {
     }
 }
 
+/// What to do about a rule that is in two files. Rules without numbers are numbered in each file from 10 on.
+pub(crate) const NUMBER_RULES: &str =
+    "number the rules of all files so that each has a number of its own";
+
 /// The error for an object that is in two files.
 fn twice(object: &Object, files: &[String], (file, line): (usize, u32)) -> ConfigError {
     let word = kind_of(object.table).map_or(object.table, |kind| kind.word);
     let other = files.get(file).map_or("another file", String::as_str);
     let message = format!("{word} `{}` is in {other} already, on line {line}", shown(&object.key));
     let hint = match object.table {
-        RULE => "number the rules of all files so that each has a number of its own",
+        RULE => NUMBER_RULES,
         _ => "an object can be in one file only",
     };
     ConfigError::new(object.place, message).hint(hint).of(object.file)
 }
 
-/// The columns of a table that name files: maps of a frontend, texts of a backend.
+/// The columns of a table that name files: maps of a frontend, texts of a backend and of a target.
 pub(crate) fn files_of(table: &str) -> &'static [&'static str] {
     match table {
         FRONTEND => &["tls_certificate", "tls_key", "errors"],
         BACKEND => &["tls_ca", "tls_certificate", "tls_key"],
+        SQL_TARGET => &["login_password_file"],
         _ => &[],
     }
 }

@@ -1,22 +1,15 @@
-//! Settings that work but are probably not intended: a name that is nearly a well-known one, a rule that does
-//! nothing, a checkpoint that limits nothing, and frontends and backends that no client can use.
+//! Settings that work but are probably not intended. The model finds what the rows alone show, for every door; here it gets
+//! its line. Only a file can say `count`, so a checkpoint that limits nothing and does not say so is found here.
 //!
-//! Never an error: attributes may have any name, and an object that does nothing today may be a beginning. The model
-//! finds what the rows alone show, for every door; here it gets its line.
-
-mod http;
-
-pub(crate) use http::used_by;
+//! Never an error: attributes may have any name, and an object that does nothing today may be a beginning.
 
 use crate::document::Object;
 use crate::keys::kind_of;
 use crate::others::Others;
 use crate::place::Place;
-use crate::read::shown;
-use paceline_model::schema::{CHECKPOINT, RULE};
-use paceline_rules::parse_criteria;
+use paceline_model::schema::{BACKEND, CHECKPOINT, FRONTEND, RULE};
+use paceline_model::unused_backend;
 use paceline_tables::value::{Atom, Datum};
-use paceline_types::{KNOWN, Name, nearest};
 
 /// A text about an object, and where in the file it belongs.
 type Told = (Place, String);
@@ -51,13 +44,26 @@ impl std::fmt::Display for Warning {
     }
 }
 
-/// The warnings for all objects, with their lines.
-pub(crate) fn doubts(objects: &[Object], others: &Others) -> Vec<Warning> {
-    let of = |table| objects.iter().filter(move |object: &&Object| object.table == table);
-    let rules =
-        of(RULE).flat_map(|one| rule(one).into_iter().map(move |told| Warning::at(one, told)));
-    let checkpoints = of(CHECKPOINT).filter_map(|one| Some(Warning::at(one, unlimited(one)?)));
-    rules.chain(checkpoints).chain(http::doubts(objects, others)).take(DOUBTS_MAX).collect()
+/// The checkpoints that limit nothing, with their lines.
+pub(crate) fn doubts(objects: &[Object]) -> Vec<Warning> {
+    let checkpoints = objects.iter().filter(|object| object.table == CHECKPOINT);
+    let told = checkpoints.filter_map(|one| Some(Warning::at(one, unlimited(one)?)));
+    told.take(DOUBTS_MAX).collect()
+}
+
+/// Whether a warning of the model is due only to what is known of the other objects: their names, and which backends
+/// their frontends use.
+pub(crate) fn is_due_to_others(others: &Others, warning: &str) -> bool {
+    let is_about = |other: &Object| {
+        let word = match other.table {
+            FRONTEND => "frontend",
+            BACKEND => "backend",
+            _ => return false,
+        };
+        warning.starts_with(&format!("{word} \"{}\": ", other.key))
+    };
+    let is_used = others.used.iter().any(|backend| warning == unused_backend(backend));
+    is_used || others.objects.iter().any(is_about)
 }
 
 /// A warning of the model, with the line of the object and the setting that it names.
@@ -94,30 +100,10 @@ fn unlimited(object: &Object) -> Option<Told> {
     Some((object.place, text))
 }
 
-fn rule(object: &Object) -> Vec<Told> {
-    let criteria = text(object, "criteria").and_then(|text| parse_criteria(text).ok());
-    let names = criteria.unwrap_or_default().into_iter().map(|criterion| criterion.attribute);
-    let mut told: Vec<Told> = names.filter_map(|name| misspelt(object, &name)).collect();
-    let acts = text(object, "action").is_some() || text(object, "then") == Some("stop");
-    if !acts && !is_true(object, "log") && !is_true(object, "disabled") {
-        let does = "does nothing when it matches; give it set, raise, lower or reject";
-        told.push((object.place, format!("rule {} {does}", object.key)));
-    }
-    told
-}
-
-fn misspelt(object: &Object, name: &Name) -> Option<Told> {
-    let Name::Other(name) = name else { return None };
-    let near = nearest(name, KNOWN.iter().map(|(known, _)| *known))?;
-    let (place, key, name) = (object.place_of("criteria"), &object.key, shown(name));
-    Some((place, format!("rule {key} matches `{name}`, did you mean `{near}`?")))
-}
-
-fn text<'o>(object: &'o Object, column: &str) -> Option<&'o str> {
-    let text = object.columns.get(column).and_then(Datum::single).and_then(Atom::as_str);
-    text.filter(|text| !text.is_empty())
-}
-
-fn is_true(object: &Object, column: &str) -> bool {
-    object.columns.get(column) == Some(&crate::document::flag(true))
+/// The backends that a frontend uses.
+pub(crate) fn used_by(frontend: &Object) -> impl Iterator<Item = &str> {
+    let pairs = frontend.columns.get("use_backend").map_or(&[][..], Datum::pairs);
+    let chosen = pairs.iter().filter_map(|(_, text)| Some(text.as_str()?.split_once(" when ")?.0));
+    let backend = frontend.columns.get("backend").and_then(Datum::single).and_then(Atom::as_str);
+    backend.filter(|backend| !backend.is_empty()).into_iter().chain(chosen)
 }

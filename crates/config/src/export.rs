@@ -1,7 +1,7 @@
 //! From the rows of a database to the equivalent file.
 //!
-//! Owns the order: single objects, frontends by name, backends by name each with its servers by name, pools by name
-//! with the default pool first, rules by number, checkpoints by place and number, resources and users by name; within
+//! Owns the order: single objects, frontends by name, backends by name each with its servers by name, SQL targets by
+//! name, pools by name with the default pool first, rules by number, checkpoints by place and number, resources and users by name; within
 //! an object, the order of the keys. Promises that the file parses as the same rows. Only values that are set are
 //! written, and only those that a file can contain: no figures, tokens or locks. Rules are those of the running list.
 //! A draining pool is written as started, with a comment.

@@ -2,13 +2,13 @@
 
 pub(crate) use paceline_catalogue::{
     API, BACKENDS, CHECKPOINTS, Each, FRONTENDS, HTTP, Holds, Kind, POOLS, RESOURCES, RULES,
-    SERVERS, Setting as Key, USERS,
+    SERVERS, SQL_TARGETS, Setting as Key, USERS,
 };
 
 /// All kinds that are lists of tables, in the order of an export. Tokens are not among them, because they are
 /// secrets.
-pub(crate) const KINDS: [&Kind; 7] =
-    [&FRONTENDS, &BACKENDS, &POOLS, &RULES, &CHECKPOINTS, &RESOURCES, &USERS];
+pub(crate) const KINDS: [&Kind; 8] =
+    [&FRONTENDS, &BACKENDS, &SQL_TARGETS, &POOLS, &RULES, &CHECKPOINTS, &RESOURCES, &USERS];
 
 /// All kinds with at most one object, in the order of an export.
 pub(crate) const SINGLE: [&Kind; 2] = [&API, &HTTP];

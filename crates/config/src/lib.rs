@@ -28,7 +28,10 @@ mod similar;
 mod syntax;
 mod write;
 
-pub use apply::{Applied, Change, ChangeOp, How, files_applied, revert, save_rules};
+pub use apply::{
+    Applied, Change, ChangeOp, How, RulesetEdit, RulesetImport, export_rules, files_applied,
+    import_rules, revert, revert_each, save_rules,
+};
 pub use document::{Document, Object};
 pub use doubt::Warning;
 pub use error::ConfigError;

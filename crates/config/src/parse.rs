@@ -9,7 +9,7 @@ use crate::keys::{KINDS, Kind, SINGLE};
 use crate::place::Place;
 use crate::read::{Own, Owns, Reader, shown};
 use crate::{FILE_BYTES_MAX, OBJECTS_MAX, VALUES_MAX, http, matching, rule, syntax};
-use paceline_model::schema::{BACKEND, CHECKPOINT, FRONTEND, POOL, RESOURCE, RULE, USER};
+use paceline_model::schema::{BACKEND, CHECKPOINT, FRONTEND, POOL, RESOURCE, RULE};
 use paceline_tables::value::{Atom, Datum};
 use paceline_types::nearest;
 use std::collections::btree_map::Entry;
@@ -142,7 +142,6 @@ impl File {
                 self.number_rule(reader, &mut object, table);
             }
             CHECKPOINT => checkpoint(reader, &mut object, &owns, table),
-            USER => require(reader, kind, table, "role", place),
             FRONTEND => {
                 require(reader, kind, table, "listen", place);
                 self.used.extend(http::read_frontend(reader, &mut object, &owns));

@@ -109,6 +109,12 @@ impl<'a> Reader<'a> {
             if let Some(value) = self.value(&format!("{name}.max"), &max.holds, item) {
                 object.set(max.column, value, self.item_place(item));
             }
+        } else if let Some(word) = key.word() {
+            // The word means that no key of the table is set.
+            if item.as_str() != Some(word) {
+                self.wrong_type(name, &format!("a table or \"{word}\""), item);
+            }
+            return;
         } else if item.as_bool().is_none() || !is_switch {
             let expected = match bounds {
                 _ if is_switch => "a table, true or false",

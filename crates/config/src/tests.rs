@@ -12,7 +12,9 @@ mod random;
 mod reading;
 mod renaming;
 mod reverting;
+mod ruleset;
 mod saving;
+mod sql;
 
 use crate::How;
 use crate::{Applied, Document, Object, parse};
@@ -28,6 +30,9 @@ const EXAMPLE: &str = include_str!("../../../examples/paceline.toml");
 
 /// The example of the HTTP door.
 const HTTP_EXAMPLE: &str = include_str!("../../../examples/http.toml");
+
+/// The example of the SQL door.
+const SQL_EXAMPLE: &str = include_str!("../../../examples/sql.toml");
 
 /// An empty database of the schema.
 fn database() -> Database {

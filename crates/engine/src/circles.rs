@@ -18,12 +18,13 @@ impl Engine {
         wanted: &WantedClaims,
         rank: Rank,
     ) -> Option<Refusal> {
-        let (session, within) = (request.session, &request.within[..]);
+        let (session, within, beside) = (request.session, &request.within[..], &request.beside[..]);
         let mut sessions = session.iter().chain(within);
-        let own_way = sessions.find_map(|session| self.claims.own_way(wanted, rank, *session));
-        own_way
-            .map(blocks_itself)
-            .or_else(|| self.claims.would_deadlock(wanted, rank, session, within).map(deadlock))
+        let own_way =
+            sessions.find_map(|session| self.claims.own_way(wanted, rank, *session, beside));
+        own_way.map(blocks_itself).or_else(|| {
+            self.claims.would_deadlock(wanted, rank, session, within, beside).map(deadlock)
+        })
     }
 
     /// The same for a request that is in line already.
@@ -34,6 +35,13 @@ impl Engine {
     /// The same, but only for its own session and those that it runs within.
     pub(crate) fn blocks_itself(&self, id: RequestId) -> Option<Refusal> {
         self.claims.own_way_of(id, self.within(id)).map(blocks_itself)
+    }
+
+    /// The requests of its own sessions that a waiter for claims may wait for, because they began to hold after it was
+    /// submitted.
+    #[must_use]
+    pub fn beside(&self, id: RequestId) -> Box<[RequestId]> {
+        self.claims.beside(id)
     }
 
     /// The sessions that a request runs within.

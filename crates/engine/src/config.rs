@@ -11,7 +11,9 @@ use paceline_checkpoints::{At, CheckpointSet, Field, Limit, Problem, Spec, SpecE
 use paceline_claims::{Graph, GraphError, Resource};
 use paceline_expr::Scope;
 use paceline_pools::PoolSet;
-use paceline_routing::{Backend, Frontend, RESERVED, Routing, RoutingError, Switch};
+use paceline_routing::{
+    Backend, Frontend, RESERVED, Routing, RoutingError, SqlTarget, Switch, check_targets,
+};
 use paceline_rules::{CompileRuleError, Rule, Ruleset};
 use paceline_types::{CheckpointId, On, PoolId, Span, limits};
 use std::collections::BTreeMap;
@@ -44,6 +46,8 @@ pub struct Config {
     pub frontends: Vec<Frontend>,
     /// All backends, in the order of their numbers.
     pub backends: Vec<Backend>,
+    /// All targets of the SQL door.
+    pub sql_targets: Vec<SqlTarget>,
 }
 
 impl Default for Config {
@@ -60,6 +64,7 @@ impl Default for Config {
             resources: vec![],
             frontends: vec![],
             backends: vec![],
+            sql_targets: vec![],
         }
     }
 }
@@ -80,6 +85,7 @@ impl Plan {
     pub fn new(current: &Snapshot, config: Config) -> Result<Self, PlanError> {
         check_connections(&config.checkpoints)?;
         let routing = plan_routing(current, config.frontends, config.backends)?;
+        let sql_targets = plan_targets(current, config.sql_targets)?;
         let gates: Vec<Spec> = routing.backends().iter().filter_map(gate::spec).collect();
         let names = Names::of(&config.pools, &config.checkpoints, &gates)?;
         let same_names = names == *current.names;
@@ -130,6 +136,7 @@ impl Plan {
             gates: gates.into(),
             lists,
             routing,
+            sql_targets,
             switch,
             reads,
             pools: config.pools,
@@ -171,6 +178,25 @@ fn plan_routing(
         return Ok(Arc::clone(routing));
     }
     Ok(Arc::new(Routing::check(frontends, backends)?))
+}
+
+/// The targets by name; those that did not change are shared with the configuration in use.
+fn plan_targets(
+    current: &Snapshot,
+    mut targets: Vec<SqlTarget>,
+) -> Result<Arc<[Arc<SqlTarget>]>, RoutingError> {
+    let old = &current.sql_targets;
+    targets.sort_by(|a, b| a.name.cmp(&b.name));
+    if old.iter().map(|target| &**target).eq(&targets) {
+        return Ok(Arc::clone(old));
+    }
+    check_targets(&targets)?;
+    let known = |target: &SqlTarget| {
+        let known = current.sql_target(&target.name).filter(|known| ***known == *target);
+        known.map(Arc::clone)
+    };
+    let each = targets.into_iter().map(|target| known(&target).unwrap_or_else(|| Arc::new(target)));
+    Ok(each.collect())
 }
 
 /// Doors that are frontends of their own submit no connections.
@@ -216,7 +242,7 @@ pub enum PlanError {
     Checkpoint(SpecError),
     /// A resource.
     Resource(GraphError),
-    /// A frontend, a backend or a server.
+    /// A frontend, a backend, a server or a target of the SQL door.
     Routing(RoutingError),
     /// A checkpoint is at a pool that does not exist.
     NoSuchPool {

@@ -1,7 +1,7 @@
 //! What the engine returns to the host: answers for the caller, and effects for all other requests.
 
 use paceline_routing::Site;
-use paceline_types::{PoolId, Priority, Refusal, RequestId, ServerId, Span, Time};
+use paceline_types::{Known, PoolId, Priority, Refusal, Request, RequestId, ServerId, Span, Time};
 use std::sync::Arc;
 
 /// The first outcome of a request that was just submitted. Whatever happens to it later is an [`Effect`].
@@ -54,7 +54,37 @@ pub enum Effect {
         id: RequestId,
         /// The rule's number.
         rule: u32,
+        /// Whose request it is, and what it says. A rejected request is gone when the effect is read.
+        about: Arc<About>,
     },
+}
+
+/// The most bytes of a user or a text in events and in the log.
+const ABOUT_BYTES_MAX: usize = 1 << 10;
+
+/// Whose request it is, and what it says, as events and the log show it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct About {
+    /// The user, cut if it is long.
+    pub user: Box<str>,
+    /// The text, cut if it is long.
+    pub text: Box<str>,
+    /// Whether it is a request of the HTTP door.
+    pub is_http: bool,
+}
+
+impl About {
+    /// What events show of this request.
+    #[must_use]
+    pub fn of(request: &Request) -> Arc<Self> {
+        let known = |name| {
+            let text = request.attributes.known(name);
+            let end = text.floor_char_boundary(ABOUT_BYTES_MAX);
+            text.get(..end).unwrap_or_default().into()
+        };
+        let is_http = request.attributes.known(Known::Kind) == "http";
+        Arc::new(Self { user: known(Known::User), text: known(Known::Text), is_http })
+    }
 }
 
 /// What was granted to a request that runs.

@@ -316,6 +316,13 @@ impl Engine {
         self.requests.get(id).map(|work| &work.draft.request)
     }
 
+    /// How many requests run, and how many wait. Connections that were admitted count as running.
+    #[must_use]
+    pub const fn open_requests(&self) -> (usize, usize) {
+        let running = self.totals.running();
+        (running, self.requests.open_count().saturating_sub(running))
+    }
+
     /// Every request that waits or runs, in order of arrival.
     pub fn requests(&self) -> impl Iterator<Item = RequestId> {
         self.requests_from(RequestId(0))
@@ -442,7 +449,7 @@ impl Engine {
         if was_of_use {
             self.totals.settle();
         } else {
-            self.totals.cancel();
+            self.totals.cancel_running();
         }
         self.requests.close(&work);
         if !work.draft.is_connection() {

@@ -306,8 +306,9 @@ impl Engine {
             } else {
                 known = !self.claims.add_aside(id, work.rank, session, wanted);
             }
-            if !work.draft.request.within.is_empty() {
-                self.claims.set_within(id, &work.draft.request.within);
+            let request = &work.draft.request;
+            if !request.within.is_empty() || !request.beside.is_empty() {
+                self.claims.set_within(id, &request.within, &request.beside);
             }
             self.outstanding.spend(self.claims.cost(id));
         }
@@ -377,9 +378,12 @@ impl Engine {
 
     fn expired(&self, work: &Work, waited: Span) -> Refusal {
         let place = Place::Pool(self.snapshot.pool_name(work.pool));
-        let retry_at = self.pools.retry_at(work.pool, self.now);
-        let resource = self.missed_resource(work);
-        Refusal { reason: Reason::Expired { place, waited, resource }, retry_at, status: None }
+        let (resource, stopped) = (self.missed_resource(work), !self.pools.is_open(work.pool));
+        // How long requests run says nothing about claims, or about a pool that is stopped.
+        let is_slot = resource.is_none() && !stopped;
+        let retry_at = self.pools.retry_at(work.pool, self.now).filter(|_| is_slot);
+        let reason = Reason::Expired { place, waited, resource, stopped };
+        Refusal { reason, retry_at, status: None }
     }
 
     /// The resource that an expired waiter did not get.

@@ -58,7 +58,7 @@ mod why;
 mod work;
 
 pub use config::{Config, Plan, PlanError};
-pub use effect::{Effect, Ended, Grant, Outcome};
+pub use effect::{About, Effect, Ended, Grant, Outcome};
 pub use engine::Engine;
 pub use explain::{Explanation, Foreseen};
 pub use paceline_routing::{Of as RoutingOf, RoutingError};

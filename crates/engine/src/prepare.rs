@@ -95,9 +95,10 @@ impl Prepared {
         &self.0.draft.request
     }
 
-    /// Sets how long it had waited before it is submitted.
-    pub const fn set_waited(&mut self, waited: Span) {
+    /// Sets how long it had waited before it is submitted, and the requests of its own sessions that it may wait for.
+    pub fn set_returned(&mut self, waited: Span, beside: Box<[RequestId]>) {
         self.0.draft.request.waited = waited;
+        self.0.draft.request.beside = beside;
     }
 
     /// Prepares it again, for another configuration.

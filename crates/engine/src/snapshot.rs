@@ -7,7 +7,7 @@ use crate::renames::Renames;
 use paceline_checkpoints::{At, Checked, CheckpointSet, KeyHasher, Spec};
 use paceline_claims::{Graph, Resource};
 use paceline_pools::{PoolSet, PoolSpec};
-use paceline_routing::{Routing, Switch};
+use paceline_routing::{Routing, SqlTarget, Switch};
 use paceline_rules::Ruleset;
 use paceline_types::{PoolId, Span};
 use std::collections::BTreeMap;
@@ -33,6 +33,8 @@ pub struct Snapshot {
     pub(crate) gates: Arc<[Spec]>,
     pub(crate) lists: Arc<CheckpointLists>,
     pub(crate) routing: Arc<Routing>,
+    /// By name.
+    pub(crate) sql_targets: Arc<[Arc<SqlTarget>]>,
     pub(crate) switch: Arc<Switch>,
     pub(crate) reads: Arc<Reads>,
     pub(crate) pools: PoolSet,
@@ -63,6 +65,7 @@ impl Snapshot {
             gates: [].into(),
             lists: Arc::new(CheckpointLists { is_empty: true, ..CheckpointLists::default() }),
             routing: Arc::default(),
+            sql_targets: [].into(),
             switch: Arc::default(),
             reads: Arc::default(),
             pools: config.pools,
@@ -102,6 +105,20 @@ impl Snapshot {
     #[must_use]
     pub const fn routing(&self) -> &Arc<Routing> {
         &self.routing
+    }
+
+    /// The targets of the SQL door in use, by name. The list, and each target in it, is the same as before if an edit
+    /// did not change it.
+    #[must_use]
+    pub const fn sql_targets(&self) -> &Arc<[Arc<SqlTarget>]> {
+        &self.sql_targets
+    }
+
+    /// The target of this name.
+    #[must_use]
+    pub fn sql_target(&self, name: &str) -> Option<&Arc<SqlTarget>> {
+        let found = self.sql_targets.binary_search_by(|target| (*target.name).cmp(name));
+        found.ok().and_then(|at| self.sql_targets.get(at))
     }
 
     /// Which attributes are read.

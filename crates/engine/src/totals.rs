@@ -26,6 +26,8 @@ pub(crate) struct Totals {
     stats: Stats,
     /// Requests of an earlier run, which submitted them.
     restored: u64,
+    /// Requests that run now.
+    running: usize,
 }
 
 impl Totals {
@@ -39,6 +41,11 @@ impl Totals {
         self.stats.submitted + self.restored == ended + open as u64
     }
 
+    /// How many requests run now.
+    pub const fn running(&self) -> usize {
+        self.running
+    }
+
     pub const fn submit(&mut self) {
         self.stats.submitted += 1;
     }
@@ -49,11 +56,13 @@ impl Totals {
 
     pub const fn start(&mut self) {
         self.stats.started += 1;
+        self.running += 1;
     }
 
     /// Called when a request that ran waits again: it will start once more.
     pub const fn go_back(&mut self) {
         self.stats.started -= 1;
+        self.running -= 1;
     }
 
     pub const fn refuse(&mut self) {
@@ -66,6 +75,13 @@ impl Totals {
 
     pub const fn settle(&mut self) {
         self.stats.settled += 1;
+        self.running -= 1;
+    }
+
+    /// Called when a request that runs ends and was of no use.
+    pub const fn cancel_running(&mut self) {
+        self.stats.cancelled += 1;
+        self.running -= 1;
     }
 
     pub fn fail_expressions(&mut self, count: u32) {

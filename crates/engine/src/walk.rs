@@ -3,7 +3,7 @@
 //! A request walks its checkpoints in turn and sleeps in at most one queue at a time. If it ends before it
 //! runs, what it spent is refunded and what it held is released.
 
-use crate::effect::{Effect, Outcome};
+use crate::effect::{About, Effect, Outcome};
 use crate::engine::Engine;
 use crate::gate::is_gate;
 use crate::input::Live;
@@ -18,7 +18,7 @@ use paceline_pools::PoolState;
 use paceline_routing::{Seat, Unrouted};
 use paceline_rules::Verdict;
 use paceline_types::{
-    BackendId, CheckpointId, Place, Priority, Reason, Refusal, RequestId, SessionId, limits,
+    BackendId, CheckpointId, Place, Priority, Reason, Refusal, RequestId, SessionId, Time, limits,
 };
 use std::sync::Arc;
 
@@ -50,6 +50,25 @@ impl Engine {
                 Err(refusal)
             }
         }
+    }
+
+    /// The verdict of the rules about a request that is not submitted: it neither waits nor holds anything. The rules
+    /// count it.
+    pub fn judge(
+        &mut self,
+        now: Time,
+        Prepared(mut work): Prepared,
+        owns: &dyn Fn(SessionId, &str) -> bool,
+    ) -> Result<Priority, Refusal> {
+        self.begin(now);
+        if work.draft.generation != self.snapshot.generation {
+            let snapshot = Arc::clone(&self.snapshot);
+            work.draft.refresh(&snapshot, None);
+        }
+        let id = self.requests.number();
+        let verdict = self.verdict(id, &mut work.draft, owns);
+        self.run();
+        verdict
     }
 
     /// Moves a request on from its present place, until it sleeps, runs or is refused. `again` names a
@@ -312,7 +331,11 @@ impl Engine {
         let rules = self.snapshot.rules.rules();
         let matched = decision.matched.iter().filter_map(|index| rules.get(*index as usize));
         let logged = matched.filter(|rule| rule.log).take(limits::LOGS_MAX);
-        self.effects.extend(logged.map(|rule| Effect::Log { id, rule: rule.number }));
+        let mut about = None;
+        self.effects.extend(logged.map(|rule| {
+            let about = about.get_or_insert_with(|| About::of(&draft.request));
+            Effect::Log { id, rule: rule.number, about: Arc::clone(about) }
+        }));
         let priority = match decision.verdict {
             Verdict::Priority(priority) => priority,
             Verdict::Rejected { rule } => {
@@ -406,7 +429,9 @@ impl Engine {
         let reason = match turned.cause {
             Cause::Full { max } => Reason::QueueFull { place, max },
             Cause::TooLong { wait, max } => Reason::TooLong { place, wait, max },
-            Cause::Expired { waited } => Reason::Expired { place, waited, resource: None },
+            Cause::Expired { waited } => {
+                Reason::Expired { place, waited, resource: None, stopped: false }
+            }
             Cause::CostTooHigh { burst } => {
                 let burst = u64::from(burst);
                 Reason::CostTooHigh { place, cost: work.draft.request.cost, burst }

@@ -35,7 +35,7 @@ mod system;
 mod tasks;
 mod update;
 
-pub use access::{Access, Granted, REFUSED, system_users};
+pub use access::{Access, Granted, REFUSED, SqlUser, system_users};
 pub use beside::Beside;
 pub use budget::{Budget, Part};
 pub use clock::{Clock, rfc3339, uuid_source, wall_ms};
@@ -59,13 +59,13 @@ pub use outbox::{
     Content, Interest, Outbox, Outgoing, Reply, SharedText, Ticket, Update, UpdateText,
 };
 pub use paceline_engine::{
-    Explanation, Foreseen, Grant, Quota, RequestError, Snapshot, WaitsFor, Why,
+    About, Explanation, Foreseen, Grant, Quota, RequestError, Snapshot, WaitsFor, Why,
 };
 use paceline_journal::Recovery;
 pub use paceline_journal::disk::{Disk, RealDisk};
 pub use paceline_journal::{Mode, OpenError};
 pub use paceline_locks::{LockError, SessionId};
-pub use paceline_model::FIRST_TOKEN;
+pub use paceline_model::{FIRST_TOKEN, SqlVerifier};
 pub use places::{Capacity, Full, Peer, Place, Places};
 pub use ring::Ring;
 pub use session::{MonitorRecord, Session};
@@ -183,7 +183,8 @@ impl Host {
     pub fn open_own(&self, path: &Path) -> Result<(), OpenDatabaseError> {
         let schema = own::schema().map_err(OpenDatabaseError::Schema)?;
         if self.policy.read_only {
-            // Nothing can be locked on a read-only server, so nothing is kept either.
+            // Nothing can be locked on a read-only server, so nothing is kept either, and no number is waited for.
+            self.locking.stop();
             let database = Database::new(Arc::new(schema), self.system.clock.uuid_source());
             self.add(database, Storage::Memory)?;
             return Ok(());

@@ -243,7 +243,7 @@ impl Locking {
         let (places, now) = (std::mem::take(&mut self.state().places), self.clock.now());
         let left = places.into_values().map(|InLine { place, since, waited }| {
             let waited = Span(waited.0.saturating_add(now.since(since).0));
-            LeftWaiter { place, waited }
+            LeftWaiter { place, waited, beside: Box::default() }
         });
         left.collect()
     }
@@ -380,7 +380,7 @@ impl Locking {
         }
         let now = place.map_or(Time(0), |_| self.clock.now());
         let returned = place.and_then(|place| self.ledger.returned(now, place));
-        let before = returned.map_or(Span::ZERO, |returned| returned.before);
+        let before = returned.as_ref().map_or(Span::ZERO, |returned| returned.before);
         let answer = state.operate(session, operation, name, before)?;
         if let (LockAnswer::Waiting, Some(place)) = (answer, place) {
             let waited = returned.map_or(Span::ZERO, |returned| returned.waited(now));

@@ -29,6 +29,9 @@ const COMBINE_BYTES_MIN: usize = 64 << 10;
 /// So does a client for which this many items wait, if the next update takes long to make.
 const UNTOLD_ITEMS_MAX: usize = 16;
 
+/// That many of the last updates are searched for one of the same monitor, which the next can be combined with.
+const COMBINE_LOOKS_MAX: usize = 64;
+
 /// The most bytes that may wait behind an answer that is not made yet.
 const EXCUSED_BYTES_MAX: usize = 4 * BACKLOG_BYTES_MAX;
 
@@ -274,14 +277,14 @@ impl Outbox {
         state.after_leaving(is_first)
     }
 
-    /// Whether an update is to be combined with the one before it: the client is behind, and both are of the
-    /// same monitor.
+    /// Whether an update is to be combined with the last one of the same monitor: the client is behind, and only
+    /// updates are between them.
     pub(crate) fn combines(&self, update: &Update) -> bool {
         let state = self.state();
-        state.closed.is_none() && state.combines(update)
+        state.closed.is_none() && state.combines(update).is_some()
     }
 
-    /// Leaves an update. A client that is behind gets it combined with the one before it, if the caller passes
+    /// Leaves an update. A client that is behind gets it combined with the last one of the same monitor, if the caller passes
     /// what its monitor has seen.
     pub(crate) fn leave_update(&self, mut update: Update, seen: Option<&Seen>) -> Option<Waker> {
         let mut state = self.state();
@@ -465,7 +468,7 @@ impl Outbox {
 /// What happened to an update for a client that is behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Combined {
-    /// It was combined with the one before it.
+    /// It was combined with an earlier one.
     Joined,
     /// Later updates can be combined with it.
     Begun,
@@ -479,22 +482,31 @@ impl Unsent {
         self.notice_bytes > COMBINE_BYTES_MIN
     }
 
-    /// Whether an update is to be combined with the last item.
-    fn combines(&self, update: &Update) -> bool {
+    /// The item that an update is to be combined with: the last update of the same monitor. Replies and other
+    /// notices are not passed, because the client would receive a change before an answer that has not seen it.
+    fn combines(&self, update: &Update) -> Option<usize> {
         let is_late = match update.told {
             Told::Later(_) => self.items.len() > UNTOLD_ITEMS_MAX,
             _ => !self.is_ready(),
         };
-        let is_same = |last: &Item| matches!(&last.item, Outgoing::Update(last) if last.is_of_monitor_of(update));
-        (is_late || self.is_behind()) && self.items.back().is_some_and(is_same)
+        if !(is_late || self.is_behind()) {
+            return None;
+        }
+        let last = self.items.iter().enumerate().rev().take(COMBINE_LOOKS_MAX);
+        let mut updates = last.map_while(|(at, Item { item, .. })| match item {
+            Outgoing::Update(earlier) => Some((at, earlier)),
+            _ => None,
+        });
+        updates.find(|(_, earlier)| earlier.is_of_monitor_of(update)).map(|(at, _)| at)
     }
 
-    /// Combines an update, of which its monitor has `seen` this, with the last item, if they are to be
-    /// combined.
+    /// Combines an update, of which its monitor has `seen` this, with an earlier one, if they are to be combined.
     fn combine(&mut self, update: &mut Update, seen: Option<&Seen>) -> Combined {
-        let Some(seen) = seen.filter(|_| self.combines(update)) else { return Combined::Not };
+        let Some((seen, at)) = seen.and_then(|seen| Some((seen, self.combines(update)?))) else {
+            return Combined::Not;
+        };
         let Self { items, notice_bytes, part, .. } = self;
-        let Some(Item { item: Outgoing::Update(last), cost: counted, own }) = items.back_mut()
+        let Some(Item { item: Outgoing::Update(last), cost: counted, own }) = items.get_mut(at)
         else {
             return Combined::Not;
         };

@@ -7,7 +7,8 @@ use paceline_tables::schema::Schema;
 pub use paceline_model::schema::{
     DAEMON as DAEMON_TABLE, DATABASE, FILE as FILE_TABLE, LEASED_LOCK as LEASED_LOCK_TABLE,
     LOCK as LOCK_TABLE, PERMIT as PERMIT_TABLE, RESOURCE as RESOURCE_TABLE,
-    SESSION as SESSION_TABLE, TOKEN as TOKEN_TABLE, WAITER as WAITER_TABLE, schema,
+    SESSION as SESSION_TABLE, SQL_PASSWORD as SQL_PASSWORD_TABLE, TOKEN as TOKEN_TABLE,
+    WAITER as WAITER_TABLE, schema,
 };
 
 /// The database that lists the served databases for clients.

@@ -12,5 +12,5 @@ mod respond;
 mod serve;
 mod wire;
 
+pub use paceline_net::tls::check_certificate;
 pub use serve::door::{Door, Options};
-pub use serve::tls::check_certificate;

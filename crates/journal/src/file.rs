@@ -21,9 +21,10 @@ use crate::error::{AppendError, Failure, OpenError, RewriteError, SyncError};
 use crate::follow::{Follow, Mode, lock_path};
 use crate::frame::{LEAD, frame};
 use crate::log::{Log, Position, SyncDone, SyncJob};
+use crate::mark::Mark;
 use crate::reader::Reader;
 use crate::rewrite::Rewrite;
-use crate::side::{Known, SideFile, beside, directory};
+use crate::side::{Known, SideFile, State, beside, directory};
 
 /// A log in a file, in the format of OVSDB's standalone log.
 #[derive(Debug)]
@@ -35,9 +36,12 @@ pub struct FileLog {
     side: SideFile,
     /// None if opened read-only. Shared with a rewrite, so that it stays held while one exists.
     lock: Option<Arc<Lock>>,
-    position: Position,
-    synced: Position,
-    base: u64,
+    /// The last record.
+    last: Mark,
+    /// The last record that is synced.
+    synced: Mark,
+    /// The last record of the last rewrite.
+    base: Mark,
     broken: Option<Failure>,
     /// Alive while a rewrite is under way.
     rewriting: Weak<()>,
@@ -103,8 +107,8 @@ impl FileLog {
         })?;
         let side = SideFile::new(&place);
         let mut log = FileLog::new(disk, place, file, side, Some(lock));
-        let len = record.len() as u64;
-        log.begin(facts, Position(len), len);
+        let schema = Mark::last(&record, 0);
+        log.begin(facts, schema, schema);
         Ok(log)
     }
 
@@ -122,36 +126,36 @@ impl FileLog {
             facts: Facts { len: 0, inode: 0, born: 0, mode: 0o600, regular: true },
             side,
             lock,
-            position: Position(0),
-            synced: Position(0),
-            base: 0,
+            last: Mark::default(),
+            synced: Mark::default(),
+            base: Mark::default(),
             broken: None,
             rewriting: Weak::new(),
         }
     }
 
-    /// Puts the log in service at `position`, up to which the file is synced and its name is safe.
-    pub(crate) fn begin(&mut self, facts: Facts, position: Position, base: u64) {
-        self.enter(facts, position, base);
+    /// Puts the log in service after the record `last`, up to which the file is synced and its name is safe.
+    pub(crate) fn begin(&mut self, facts: Facts, last: Mark, base: Mark) {
+        self.enter(facts, last, base);
         if !self.is_read_only() {
-            self.settle_side();
+            self.settle_side(State::Ended);
         }
     }
 
-    fn enter(&mut self, facts: Facts, position: Position, base: u64) {
+    fn enter(&mut self, facts: Facts, last: Mark, base: Mark) {
         self.facts = facts;
-        self.position = position;
-        self.synced = position;
+        self.last = last;
+        self.synced = last;
         self.base = base;
         self.broken = None;
     }
 
-    fn settle_side(&mut self) {
-        self.side.settle(&*self.disk, &self.facts, self.known());
+    fn settle_side(&mut self, state: State) {
+        self.side.settle(&*self.disk, &self.facts, self.known(state));
     }
 
-    fn known(&self) -> Known {
-        Known { synced: self.synced.0, base: self.base }
+    fn known(&self, state: State) -> Known {
+        Known { synced: self.synced, base: self.base, state }
     }
 
     /// The file's name, with symbolic links followed.
@@ -194,7 +198,7 @@ impl FileLog {
     /// Removes a batch that failed after `written` bytes, and returns the error for the caller.
     fn take_back(&mut self, written: usize, error: io::Error) -> AppendError {
         let failure = self.failure("append", error);
-        let mut restored = self.file.truncate(self.position.0);
+        let mut restored = self.file.truncate(self.last.end);
         if written > 0 && restored.is_ok() {
             // A refused batch must not reappear if power is lost before the next sync.
             restored = self.file.sync();
@@ -225,17 +229,19 @@ impl Log for FileLog {
         if self.is_read_only() {
             return Err(AppendError::ReadOnly(self.read_only("append")));
         }
-        if expected != self.position {
-            return Err(AppendError::Moved { expected, actual: self.position });
+        if expected != self.position() {
+            return Err(AppendError::Moved { expected, actual: self.position() });
         }
-        if !self.side.is_settled() {
+        if !self.side.is_settled(State::Grows) {
             // Without the side file, a loss of power before the next sync could look like damage (J2).
-            self.settle_side();
+            self.settle_side(State::Grows);
         }
         match write_all(&*self.file, records, expected.0) {
             Ok(()) => {
-                self.position.0 += records.len() as u64;
-                Ok(self.position)
+                if !records.is_empty() {
+                    self.last = Mark::last(records, expected.0);
+                }
+                Ok(self.position())
             }
             Err((written, error)) => Err(self.take_back(written, error)),
         }
@@ -244,7 +250,7 @@ impl Log for FileLog {
     fn begin_sync(&self) -> Result<SyncJob, SyncError> {
         match &self.broken {
             Some(failure) => Err(SyncError(failure.clone())),
-            None => Ok(SyncJob { file: Arc::clone(&self.file), upto: self.position }),
+            None => Ok(SyncJob { file: Arc::clone(&self.file), upto: self.last }),
         }
     }
 
@@ -259,18 +265,19 @@ impl Log for FileLog {
             if let Some(failure) = &self.broken {
                 return Err(SyncError(failure.clone()));
             }
-            if upto > self.synced {
+            if upto.end > self.synced.end {
                 self.synced = upto;
-                let known = self.known();
+                let known = self.known(State::Grows);
                 self.side.note(&*self.disk, &self.facts, known);
             }
         }
-        Ok(self.synced)
+        Ok(self.synced())
     }
 
     fn take_back_to(&mut self, to: Position) {
-        if self.broken.is_some() && to < self.position && self.file.truncate(to.0).is_ok() {
-            self.position = to;
+        if self.broken.is_some() && to < self.position() && self.file.truncate(to.0).is_ok() {
+            // Which record ends there is not needed: nothing is synced until the file is replaced.
+            self.last = Mark { start: to.0, end: to.0, hash: 0 };
         }
     }
 
@@ -279,19 +286,19 @@ impl Log for FileLog {
     }
 
     fn position(&self) -> Position {
-        self.position
+        Position(self.last.end)
     }
 
     fn synced(&self) -> Position {
-        self.synced
+        Position(self.synced.end)
     }
 
     fn base(&self) -> u64 {
-        self.base
+        self.base.end
     }
 
     fn follow(&self, from: Position) -> Reader {
-        Reader::new(Arc::clone(&self.file), from, self.position)
+        Reader::new(Arc::clone(&self.file), from, self.position())
     }
 
     fn rewrite(&mut self) -> Result<Rewrite, RewriteError> {
@@ -322,20 +329,34 @@ impl Log for FileLog {
             return Err(RewriteError::Stale(self.path.clone()));
         }
         let base = rewrite.base();
-        rewrite.copy_tail(copy_from, self.position)?;
+        rewrite.copy_tail(copy_from, self.position())?;
         rewrite.sync()?;
+        let last = rewrite.last();
         let (file, facts) = rewrite.rename_over(&self.path)?;
         // From here on the name refers to the new file, whatever happens next.
         self.file = file;
         if let Err(failure) = self.sync_dir() {
             // A loss of power could still restore the old file. So nothing more may be written to the new one until
             // its name is safe, and the side file continues to describe the old one.
-            self.enter(facts, Position(facts.len), base);
+            self.enter(facts, last, base);
             self.broken = Some(failure.clone());
             return Err(RewriteError::Io(failure));
         }
-        self.begin(facts, Position(facts.len), base);
-        Ok(self.position)
+        self.enter(facts, last, base);
+        // It is in service already, so the next append is near.
+        self.settle_side(State::Grows);
+        Ok(self.position())
+    }
+}
+
+/// Notes that the file ends where it is synced, so that whatever is found after that is not ours.
+impl Drop for FileLog {
+    fn drop(&mut self) {
+        let is_whole = self.broken.is_none() && self.last == self.synced;
+        if is_whole && self.side.is_settled(State::Grows) {
+            let known = self.known(State::Ended);
+            self.side.note(&*self.disk, &self.facts, known);
+        }
     }
 }
 

@@ -12,6 +12,7 @@ use crate::error::{Failure, LockError, OpenError};
 use crate::file::FileLog;
 use crate::frame::parse_header;
 use crate::log::Position;
+use crate::mark::Mark;
 use crate::reader::{Damage, ReadError, Reader, Record};
 use crate::salvage::{Verdict, judge, keep_aside};
 use crate::side::{Known, SideFile, beside};
@@ -68,8 +69,10 @@ pub struct Follow {
     known: Option<Known>,
     reader: Reader,
     records: u64,
-    /// Where the second record ends, which is the snapshot in a compacted file.
-    second: u64,
+    /// The last record that was read.
+    last: Mark,
+    /// The second record, which is the snapshot in a compacted file, or the first if there is no other.
+    second: Mark,
     torn: Option<Torn>,
 }
 
@@ -97,7 +100,8 @@ impl Follow {
         let known = side.read(&*disk, &facts);
         let reader = Reader::new(Arc::clone(&file), Position(0), Position(facts.len));
         let log = FileLog::new(disk, place, file, side, lock);
-        Ok(Follow { log, facts, known, reader, records: 0, second: 0, torn: None })
+        let (last, second) = (Mark::default(), Mark::default());
+        Ok(Follow { log, facts, known, reader, records: 0, last, second, torn: None })
     }
 
     /// The next record, or `None` at the end of the file or where its torn tail begins.
@@ -121,15 +125,15 @@ impl Follow {
     pub fn finish(mut self) -> Result<(FileLog, Recovery), OpenError> {
         while self.advance()? {}
         let position = self.reader.position();
-        if self.known.is_some_and(|known| position.0 < known.base) {
+        if self.known.is_some_and(|known| position.0 < known.base.end) {
             self.judge(Damage { offset: position, reason: "the file ends here".to_owned() })?;
         }
         if !self.log.is_read_only() {
             self.settle(position).map_err(OpenError::Io)?;
         }
         let base = self.known.map_or(self.second, |known| known.base);
-        self.log.begin(self.facts, position, base);
-        let synced = self.known.map(|known| Position(known.synced));
+        self.log.begin(self.facts, self.last, base);
+        let synced = self.known.map(|known| Position(known.synced.end));
         let recovery = Recovery { records: self.records, position, torn: self.torn, synced };
         Ok((self.log, recovery))
     }
@@ -141,9 +145,12 @@ impl Follow {
         match self.reader.advance() {
             Ok(true) => {
                 self.records += 1;
+                self.last = self.reader.mark();
                 if self.records <= 2 {
-                    self.second = self.reader.position().0;
+                    self.second = self.last;
                 }
+                // Another file was copied over this one, so nothing is known about the content (J3).
+                self.known = self.known.filter(|known| !known.contradicts(&self.last));
                 Ok(true)
             }
             Ok(false) => Ok(false),
@@ -159,21 +166,21 @@ impl Follow {
             // Without its schema the file is not a database, whatever else it holds.
             return Err(corrupt(format!("the first record is damaged: {reason}")));
         }
-        if let Some(base) = self.known.map(|known| known.base).filter(|base| offset.0 < *base) {
+        if let Some(base) = self.known.map(|known| known.base.end).filter(|base| offset.0 < *base) {
             // A rewritten file gets its name after it is synced, so no crash tears this part. Its snapshot is one
             // record: if it were cut as a torn tail, the database would be empty.
             return Err(corrupt(format!(
                 "{reason}; the file was complete up to offset {base} when it was last compacted"
             )));
         }
-        if self.known.is_none() && self.records == 1 {
-            // Without the side file it is unknown whether the second record is a snapshot, as in a copy of a compacted
-            // file. If it were cut, the database would be empty.
+        let synced = self.known.map(|known| Position(known.synced.end));
+        if self.records == 1 && synced.is_none_or(|synced| offset < synced) {
+            // No crash damages a record that is known to be synced. Without the side file it is unknown whether the
+            // second record is a snapshot, as in a copy of a compacted file. If it were cut, the database would be empty.
             return Err(corrupt(format!(
                 "{reason}; it may be the whole content, so it is not cut off as a torn tail"
             )));
         }
-        let synced = self.known.map(|known| Position(known.synced));
         let verdict = judge(self.log.file(), offset, self.facts.len, synced);
         match verdict.map_err(|error| self.io("read", error))? {
             Verdict::Torn => {
@@ -191,7 +198,7 @@ impl Follow {
     fn settle(&mut self, position: Position) -> Result<(), Failure> {
         let log = &self.log;
         log.remove_stale()?;
-        let synced = self.known.map(|known| known.synced);
+        let synced = self.known.map(|known| known.synced.end);
         if let Some(torn) = &mut self.torn {
             torn.kept = match keep_aside(log.disk(), log.path(), log.file(), position) {
                 Ok(kept) => Some(kept),

@@ -62,6 +62,7 @@ mod follow;
 mod frame;
 mod lock;
 mod log;
+mod mark;
 mod memory;
 mod reader;
 mod rewrite;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use crate::disk::DiskFile;
 use crate::error::{AppendError, Failure, RewriteError, SyncError};
+use crate::mark::Mark;
 use crate::reader::Reader;
 use crate::rewrite::Rewrite;
 
@@ -75,7 +76,7 @@ pub trait Log: Send {
 #[derive(Debug)]
 pub struct SyncJob {
     pub(crate) file: Arc<dyn DiskFile>,
-    pub(crate) upto: Position,
+    pub(crate) upto: Mark,
 }
 
 impl SyncJob {
@@ -90,7 +91,7 @@ impl SyncJob {
 #[derive(Debug)]
 pub struct SyncDone {
     pub(crate) file: Arc<dyn DiskFile>,
-    pub(crate) upto: Position,
+    pub(crate) upto: Mark,
     pub(crate) outcome: std::io::Result<()>,
 }
 

@@ -11,8 +11,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::disk::{DiskFile, read_full};
-use crate::frame::{HEADER_LEN_MAX, Header, RECORD_LEN_MAX, hash, parse_header};
+use crate::frame::{HEADER_LEN_MAX, Hash, Header, RECORD_LEN_MAX, hash, parse_header};
 use crate::log::Position;
+use crate::mark::Mark;
 
 /// How much is read at once. Small enough to stay in the cache until it is hashed and parsed.
 const PIECE: usize = 256 * 1024;
@@ -75,6 +76,7 @@ pub struct Reader {
     /// The body of the current record in the buffer, and how long the record is in all.
     body: Range<usize>,
     len: usize,
+    hash: Hash,
 }
 
 impl Reader {
@@ -87,6 +89,7 @@ impl Reader {
             offset: from.0,
             body: 0..0,
             len: 0,
+            hash: Hash::default(),
         }
     }
 
@@ -124,6 +127,7 @@ impl Reader {
         let newline = usize::from(bytes.last() == Some(&b'\n'));
         self.body = body.start..body.end - newline;
         self.len = len;
+        self.hash = header.hash;
         Ok(true)
     }
 
@@ -131,6 +135,11 @@ impl Reader {
     pub(crate) fn record(&self) -> Record<'_> {
         let body = self.buffer.get(self.body.clone()).unwrap_or_default();
         Record { offset: Position(self.offset), body }
+    }
+
+    /// What identifies the current record.
+    pub(crate) fn mark(&self) -> Mark {
+        Mark::new(self.offset, self.position().0, &self.hash)
     }
 
     /// The current record with its frame, as it is in the file.

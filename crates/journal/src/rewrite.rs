@@ -11,6 +11,7 @@ use crate::disk::{Access, Disk, DiskFile, Facts, Lock, write_all};
 use crate::error::{Failure, RewriteError};
 use crate::file::tmp_path;
 use crate::log::Position;
+use crate::mark::Mark;
 use crate::reader::{Damage, ReadError, Reader};
 
 /// How many bytes are buffered before they are written.
@@ -29,8 +30,10 @@ pub struct Rewrite {
     buffer: Vec<u8>,
     /// How much of the new file is written, without the buffer.
     written: u64,
-    /// How much the caller wrote, without copied tails.
-    base: u64,
+    /// The last record that the caller wrote, without copied tails.
+    base: Mark,
+    /// The last record of all.
+    last: Mark,
     /// The first failure, if any. After it nothing more is written or installed.
     failed: Option<RewriteError>,
     /// True once the new file has its final name.
@@ -67,7 +70,8 @@ impl Rewrite {
             file,
             buffer: Vec::new(),
             written: 0,
-            base: 0,
+            base: Mark::default(),
+            last: Mark::default(),
             failed: None,
             renamed: false,
             _alive: alive,
@@ -77,7 +81,7 @@ impl Rewrite {
     /// Adds framed records. After a call has failed, every later call returns the same error.
     pub fn write(&mut self, records: &[u8]) -> Result<(), RewriteError> {
         self.attempt(|rewrite| rewrite.put(records))?;
-        self.base += records.len() as u64;
+        self.base = self.last;
         Ok(())
     }
 
@@ -101,8 +105,12 @@ impl Rewrite {
         self.written + self.buffer.len() as u64
     }
 
-    pub(crate) fn base(&self) -> u64 {
+    pub(crate) fn base(&self) -> Mark {
         self.base
+    }
+
+    pub(crate) fn last(&self) -> Mark {
+        self.last
     }
 
     pub(crate) fn replaces(&self, file: &Arc<dyn DiskFile>) -> bool {
@@ -154,6 +162,9 @@ impl Rewrite {
     }
 
     fn put(&mut self, records: &[u8]) -> Result<(), RewriteError> {
+        if !records.is_empty() {
+            self.last = Mark::last(records, self.size());
+        }
         if self.buffer.len() + records.len() > PIECE {
             self.flush()?;
         }

@@ -1,7 +1,8 @@
 //! Handling of damage: decides whether it is a torn tail, and saves the tail before it is cut.
 //!
 //! Owns the decision between J2 and J3. Damage is a torn tail if it is at or after the last position known to be
-//! synced, or if no valid record follows it. If no synced position is known, only the second condition counts.
+//! synced, or if no valid record follows it. If no synced position is known, only the second condition counts. The caller
+//! has checked that the file still has the records that the synced position is about.
 //! Promises that the whole tail is synced in its own file before the journal is cut, and that no older such file is
 //! overwritten.
 

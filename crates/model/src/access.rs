@@ -7,9 +7,12 @@ use crate::error::ModelError;
 use crate::model::{Model, Tables};
 use crate::reader::Reader;
 use paceline_pools::DEFAULT_NAME;
+use paceline_postgres::scram::{Verifier, VerifierError};
 use paceline_tables::schema::TableId;
 use paceline_tables::{Changes, Row, RowChange, Store};
 use paceline_types::Role;
+use std::fmt;
+use std::sync::Arc;
 
 /// The name of the first token, which is in a file and not in a row.
 pub const FIRST_TOKEN: &str = "admin";
@@ -20,12 +23,14 @@ const SHOWN_CHARS_MAX: usize = 64;
 /// A row that gives a role.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Grant {
-    /// A user of this machine.
+    /// A user of this machine, or of SQL clients.
     User {
-        /// Its name in the system's list.
+        /// Its name: that in the system's list, or the one that SQL clients log in with.
         name: String,
-        /// Its role.
-        role: Role,
+        /// Its role; without one, it may only send governed requests.
+        role: Option<Role>,
+        /// The verifier of its password at the SQL door.
+        verifier: Option<SqlVerifier>,
     },
     /// The bearer of a token.
     Token(TokenRow),
@@ -44,6 +49,41 @@ pub struct TokenRow {
     pub user: String,
     /// When it expires, in milliseconds since 1970; `None` for never.
     pub expires_ms: Option<u64>,
+}
+
+/// What is stored of the password of an SQL client. It never appears in `Debug`.
+#[derive(Clone)]
+pub struct SqlVerifier(Arc<(Box<str>, Verifier)>);
+
+impl SqlVerifier {
+    /// The verifier of this text: `SCRAM-SHA-256$<iterations>:<salt>$<StoredKey>:<ServerKey>`.
+    ///
+    /// # Errors
+    ///
+    /// When the text does not have that form.
+    pub fn parse(text: &str) -> Result<Self, VerifierError> {
+        Ok(Self(Arc::new((text.into(), Verifier::parse(text)?))))
+    }
+
+    /// The verifier, to check a login with.
+    #[must_use]
+    pub fn verifier(&self) -> &Verifier {
+        &self.0.1
+    }
+}
+
+impl PartialEq for SqlVerifier {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.0 == other.0.0
+    }
+}
+
+impl Eq for SqlVerifier {}
+
+impl fmt::Debug for SqlVerifier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SqlVerifier(..)")
+    }
 }
 
 /// A row that gives a role, before and after a change.
@@ -97,8 +137,8 @@ impl Model {
     fn change_needs(&self, change: &RowChange) -> Role {
         let tables = &self.tables;
         let Tables { pool, rule, checkpoint, resource, frontend, backend, server, .. } = *tables;
-        let for_operators =
-            [pool, rule, checkpoint, resource, frontend, backend, server, tables.file];
+        let work = [pool, rule, checkpoint, resource, tables.file];
+        let for_operators = [&work[..], &[frontend, backend, server, tables.sql_target]].concat();
         if !for_operators.contains(&change.table) {
             return Role::Admin;
         }
@@ -108,6 +148,8 @@ impl Model {
         let is_default = [old, new].iter().flatten().any(|row| row.text("name") == DEFAULT_NAME);
         let comes_or_goes = old.is_none() || new.is_none();
         let makes_pool = change.table == tables.pool && comes_or_goes && !is_default;
+        let is_target = change.table == tables.sql_target;
+        let leads_elsewhere = is_target && leads_elsewhere(old, new);
         let kept = |row: Option<Reader<'_>>| row.is_some_and(|row| row.flag("persistent"));
         // Objects of the files that the daemon was started with are deleted when it is started without them.
         let serves = |row: Option<Reader<'_>>| row.is_some_and(|row| row.flag("served"));
@@ -115,12 +157,13 @@ impl Model {
         // neither have it deleted this way nor protect it from that.
         let is_moved =
             old.zip(new).is_some_and(|(old, new)| old.optional("file") != new.optional("file"));
-        let is_guarded = kept(old) || (change.table == tables.pool && !is_default);
+        let is_guarded = kept(old) || is_target || (change.table == tables.pool && !is_default);
         let names_file = new.is_some_and(|new| names_file(old, new).is_some());
         let trusts = change.table == backend && new.is_some_and(|new| trusts_more(old, new));
         let needs_admin = names_file
             || trusts
             || makes_pool
+            || leads_elsewhere
             || kept(old) != kept(new)
             || serves(old) != serves(new)
             || (is_moved && is_guarded);
@@ -160,32 +203,40 @@ impl Model {
         let rows = [self.tables.user, self.tables.token]
             .into_iter()
             .flat_map(|table| store.rows(table).map(move |row| (table, row)));
-        rows.map(|(table, row)| self.grant(table, row)).collect()
+        rows.map(|(table, row)| self.grant(table, row, Some(store))).collect()
     }
 
-    /// The changes of the rows that give roles.
+    /// The changes of the rows that give roles, after which the rows are those of `store`.
     ///
     /// # Errors
     ///
     /// When the new version of a row cannot be read.
-    pub fn grant_changes(&self, changes: &Changes) -> Result<Vec<GrantChange>, ModelError> {
+    pub fn grant_changes(
+        &self,
+        changes: &Changes,
+        store: &Store,
+    ) -> Result<Vec<GrantChange>, ModelError> {
         let ours = changes.rows.iter().filter(|change| self.gives_roles(change.table));
         ours.map(|change| {
-            let read = |row: &Row| self.grant(change.table, row);
-            let old = change.old.as_ref().and_then(|row| read(row).ok());
-            Ok((old, change.new.as_ref().map(read).transpose()?))
+            // The password of an old row may be deleted.
+            let old = change.old.as_ref().and_then(|row| self.grant(change.table, row, None).ok());
+            let new = change.new.as_ref().map(|row| self.grant(change.table, row, Some(store)));
+            Ok((old, new.transpose()?))
         })
         .collect()
     }
 
-    fn grant(&self, table: TableId, row: &Row) -> Result<Grant, ModelError> {
+    /// What a row gives. The password of a user is in another row, which is read from `store`.
+    fn grant(&self, table: TableId, row: &Row, store: Option<&Store>) -> Result<Grant, ModelError> {
         let row = Reader::new(self.schema.table(table), row);
         let name = row.text("name").to_owned();
-        let missing = || row.error("role", "expected a role".to_owned());
-        let role = row.parsed("role")?.ok_or_else(missing)?;
+        let role = row.parsed("role")?;
         if table == self.tables.user {
-            return Ok(Grant::User { name, role });
+            let verifier = store.map_or(Ok(None), |store| self.verifier(row, store))?;
+            return Ok(Grant::User { name, role, verifier });
         }
+        let missing = || row.error("role", "expected a role".to_owned());
+        let role = role.ok_or_else(missing)?;
         if name == FIRST_TOKEN {
             let message = "this name is reserved for the first token, which is in the file token";
             return Err(row.error("name", message.to_owned()));
@@ -194,6 +245,21 @@ impl Model {
         let hash = parse_hash(row.text("hash")).ok_or_else(wrong)?;
         let (user, expires_ms) = (row.text("user").to_owned(), row.number("expires")?);
         Ok(Grant::Token(TokenRow { name, hash, role, user, expires_ms }))
+    }
+}
+
+impl Model {
+    /// The verifier that a user refers to.
+    fn verifier(&self, user: Reader<'_>, store: &Store) -> Result<Option<SqlVerifier>, ModelError> {
+        let table = self.tables.sql_password;
+        let row = user.uuids("sql_password").next().and_then(|row| store.row(table, row));
+        let Some(row) = row else { return Ok(None) };
+        let text = Reader::new(self.schema.table(table), row).text("verifier");
+        let wrong = |error: VerifierError| {
+            let form = "SCRAM-SHA-256$<iterations>:<salt>$<StoredKey>:<ServerKey>";
+            user.error("sql_password", format!("expected a verifier such as {form}: {error}"))
+        };
+        SqlVerifier::parse(text).map(Some).map_err(wrong)
     }
 }
 
@@ -215,6 +281,15 @@ fn trusts_more(old: Option<Reader<'_>>, new: Reader<'_>) -> bool {
     let verifies = |row: Reader<'_>| row.flag("tls") && !says_no(row);
     let had_said = old.is_some_and(says_no);
     (says_no(new) && !had_said) || (old.is_some_and(verifies) && !verifies(new))
+}
+
+/// The columns of a target that say which database its clients reach, and with which password.
+const OF_TARGETS: [&str; 5] = ["name", "upstream", "sqlite", "login_user", "login_password_file"];
+
+/// Whether a change creates or deletes a target, or leads its clients, with their passwords, to another database.
+fn leads_elsewhere(old: Option<Reader<'_>>, new: Option<Reader<'_>>) -> bool {
+    let columns = |row: Reader<'_>| OF_TARGETS.map(|column| row.owned(column));
+    old.map(columns) != new.map(columns)
 }
 
 /// The columns of a frontend that name files, each by a number.

@@ -1,7 +1,13 @@
 //! Settings that work but are probably not intended: pools and checkpoints that let nothing through, checkpoints at
-//! places that do not exist, and conditions that can fail on values from clients.
+//! places that do not exist, rules that never match or do nothing, conditions that can fail on values from clients, and
+//! frontends and backends that no client can use.
 //!
 //! Each warning is one sentence, `KIND "NAME": SETTING: the consequence`, so that the line in a file can be found.
+
+mod http;
+mod matching;
+
+pub use http::unused_backend;
 
 use crate::model::readers;
 use crate::reader::Reader;
@@ -27,9 +33,13 @@ pub(crate) fn doubts(schema: &Schema, store: &Store, planned: &Snapshot) -> Vec<
     };
     let pools = rows(POOL).flat_map(pool);
     let checkpoints = rows(CHECKPOINT).flat_map(|row| checkpoint(row, planned.routing()));
-    let texts = literal_patterns(planned).chain(unreachable(planned));
-    let all =
-        pools.chain(checkpoints).chain(texts).chain(rules(planned)).chain(conditions(planned));
+    let texts = matching::doubts(planned).chain(unreachable(planned)).chain(idle(planned));
+    let all = pools
+        .chain(checkpoints)
+        .chain(texts)
+        .chain(rules(planned))
+        .chain(conditions(planned))
+        .chain(http::doubts(planned.routing()));
     all.take(DOUBTS_MAX).collect()
 }
 
@@ -117,18 +127,18 @@ fn missing(at: &At, routing: &Routing) -> Option<((&'static str, String), Option
     Some(((kind, name), near))
 }
 
-/// Rules with a pattern that looks like a glob, but is compared as it is.
-fn literal_patterns(planned: &Snapshot) -> impl Iterator<Item = String> {
-    planned.rules().rules().iter().filter_map(|rule| {
-        let is_like_glob = |criterion: &&Criterion| {
-            criterion.mode == PatternMode::Exact && criterion.pattern.contains('*')
-        };
-        let Criterion { attribute, pattern, .. } = rule.criteria.iter().find(is_like_glob)?;
+/// Rules that change nothing when they match.
+fn idle(planned: &Snapshot) -> impl Iterator<Item = String> {
+    let all = planned.rules().rules().iter();
+    let is_idle = |rule: &&Rule| {
+        let acts = rule.action != Action::Nothing || rule.then == Then::Stop;
+        !acts && !rule.log && !rule.disabled
+    };
+    all.filter(is_idle).map(|rule| {
         let number = rule.number;
-        Some(format!(
-            "rule {number}: match: {attribute} must be exactly \"{pattern}\", because the mode is exact; for a \
-             pattern write {{ glob = \"{pattern}\" }}, or mode = \"glob\""
-        ))
+        format!(
+            "rule {number}: it does nothing when it matches; give it set, raise, lower or reject"
+        )
     })
 }
 

@@ -2,18 +2,13 @@
 //!
 //! Owns the translation of the rooms' errors, which name their own objects, to rows and columns.
 
-use crate::schema::{CHECKPOINT, POOL, RESOURCE, RULE};
+use crate::schema::{BACKEND, CHECKPOINT, FRONTEND, POOL, RESOURCE, RULE, SERVER, SQL_TARGET};
 use paceline_checkpoints::{Field, SpecError};
 use paceline_claims::GraphError;
 use paceline_engine::{PlanError, RoutingError, RoutingOf as Of};
 use paceline_pools::PoolError;
 use paceline_rules::{CompileRuleError, Part};
 use std::fmt;
-
-/// The tables of frontends, backends and servers.
-const FRONTEND: &str = "Frontend";
-const BACKEND: &str = "Backend";
-const SERVER: &str = "Server";
 
 /// How many characters of a long name an error shows.
 const SHOWN_CHARS_MAX: usize = 64;
@@ -106,6 +101,7 @@ fn of_routing(error: &RoutingError) -> ModelError {
         Of::Frontend(name) => (FRONTEND, name.to_string()),
         Of::Backend(name) => (BACKEND, name.to_string()),
         Of::Server { backend, name } => (SERVER, format!("{backend}/{name}")),
+        Of::SqlTarget(name) => (SQL_TARGET, name.to_string()),
     };
     let message = match &error.entry {
         Some(entry) => format!("{entry}: {}", error.problem),

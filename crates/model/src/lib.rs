@@ -24,10 +24,12 @@ mod restart;
 mod routing;
 mod rule;
 pub mod schema;
+mod sql_target;
 #[cfg(test)]
 mod world;
 
-pub use access::{FIRST_TOKEN, Grant, GrantChange, TokenRow};
+pub use access::{FIRST_TOKEN, Grant, GrantChange, SqlVerifier, TokenRow};
+pub use doubt::unused_backend;
 pub use error::ModelError;
 pub use figures::{Figures, FrontendFigures};
 pub use model::Model;

@@ -10,7 +10,7 @@ use paceline_checkpoints::Spec;
 use paceline_claims::{Resource, ResourceId};
 use paceline_engine::{Config, Plan, Snapshot};
 use paceline_pools::{DEFAULT_NAME, PoolSet, PoolSpec};
-use paceline_routing::{Backend, Frontend};
+use paceline_routing::{Backend, Frontend, SqlTarget};
 use paceline_rules::Rule;
 use paceline_tables::schema::{Schema, TableId};
 use paceline_tables::{Changes, Row, Store};
@@ -40,6 +40,7 @@ struct Left {
     pools: Vec<PoolSpec>,
     frontends: Vec<Frontend>,
     backends: Vec<Backend>,
+    sql_targets: Vec<SqlTarget>,
 }
 
 /// The tables that are relevant to the engine or give roles.
@@ -55,8 +56,10 @@ pub(crate) struct Tables {
     pub frontend: TableId,
     pub backend: TableId,
     pub server: TableId,
+    pub sql_target: TableId,
     pub file: TableId,
     pub user: TableId,
+    pub sql_password: TableId,
     pub token: TableId,
 }
 
@@ -86,8 +89,10 @@ impl Model {
             frontend: table(schema::FRONTEND)?,
             backend: table(schema::BACKEND)?,
             server: table(schema::SERVER)?,
+            sql_target: table(schema::SQL_TARGET)?,
             file: table(schema::FILE)?,
             user: table(schema::USER)?,
+            sql_password: table(schema::SQL_PASSWORD)?,
             token: table(schema::TOKEN)?,
         };
         Ok(Self {
@@ -119,8 +124,9 @@ impl Model {
     #[must_use]
     pub fn concerns(&self, changes: &Changes) -> bool {
         let Tables { pool, rule, saved_rule, checkpoint, resource, .. } = self.tables;
-        let Tables { frontend, backend, server, .. } = self.tables;
-        let ours = [pool, rule, saved_rule, checkpoint, resource, frontend, backend, server];
+        let Tables { frontend, backend, server, sql_target, .. } = self.tables;
+        let work = [pool, rule, saved_rule, checkpoint, resource];
+        let ours = [&work[..], &[frontend, backend, server, sql_target]].concat();
         let of_ours = |table| ours.contains(&table);
         changes.by_table().filter_map(<[_]>::first).any(|change| of_ours(change.table))
     }
@@ -158,9 +164,11 @@ impl Model {
             (self.frontends(store, is_kept)?, self.backends(store, is_kept).map_err(at_start)?);
         let all_persistent =
             checkpoints.len() == now.checkpoints.len() && pools.len() == now.pools.list().len();
+        let sql_targets = self.sql_targets(store, is_kept)?;
         let all_persistent =
             all_persistent && frontends == now.frontends && backends == now.backends;
-        let left = Left { rules, checkpoints, pools, frontends, backends };
+        let all_persistent = all_persistent && sql_targets == now.sql_targets;
+        let left = Left { rules, checkpoints, pools, frontends, backends, sql_targets };
         if (all_persistent && left.rules == now.rules) || self.startable.as_ref() == Some(&left) {
             return Ok(());
         }
@@ -172,6 +180,7 @@ impl Model {
             resources: current.resources().to_vec(),
             frontends: left.frontends.clone(),
             backends: left.backends.clone(),
+            sql_targets: left.sql_targets.clone(),
             ..Config::default()
         };
         self.startable = Some(left);
@@ -198,6 +207,7 @@ impl Model {
             resources: self.resources(store),
             frontends: self.frontends(store, |_| true)?,
             backends: self.backends(store, |_| true)?,
+            sql_targets: self.sql_targets(store, |_| true)?,
             ..Config::default()
         })
     }

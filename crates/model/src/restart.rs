@@ -1,6 +1,6 @@
 //! The rows that are left after a restart.
 //!
-//! Transient pools, checkpoints, resources, frontends, backends and servers are deleted. Persistent pools are
+//! Transient pools, checkpoints, resources, frontends, backends, servers and SQL targets are deleted. Persistent pools are
 //! started, even if they were stopped. The running list of rules is replaced by the saved one. One list of changes
 //! does this to the rows that were journaled before the daemon ended. The record of what files said of the deleted
 //! rows is removed, so that the rows are created again when the files are next applied.
@@ -23,8 +23,8 @@ pub type Put = (TableId, Uuid, Option<Vec<Datum>>);
 /// The changes of a restart; new rows get their UUIDs from `uuids`.
 pub(crate) fn restart(tables: Tables, store: &Store, uuids: &mut UuidSource) -> Vec<Put> {
     let mut puts = Vec::new();
-    let Tables { pool, checkpoint, resource, frontend, backend, server, .. } = tables;
-    for table in [pool, checkpoint, resource, frontend, backend, server] {
+    let Tables { pool, checkpoint, resource, frontend, backend, server, sql_target, .. } = tables;
+    for table in [pool, checkpoint, resource, frontend, backend, server, sql_target] {
         drop_transient(store, table, table == tables.pool, &mut puts);
     }
     let mut files = Files::new(store, tables.file);

@@ -1,5 +1,5 @@
-//! The meaning of the rows to the doors: frontends, backends with their servers, and threads for the HTTP door; what
-//! viewers see for the API.
+//! The meaning of the rows to the doors: frontends, backends with their servers, and threads for the HTTP door; targets
+//! for the SQL door; what viewers see for the API.
 
 use crate::backend;
 use crate::error::ModelError;
@@ -7,7 +7,8 @@ use crate::frontend;
 use crate::ids::Ids;
 use crate::model::{Model, readers};
 use crate::reader::Reader;
-use paceline_routing::{Backend, Frontend, Server};
+use crate::sql_target;
+use paceline_routing::{Backend, Frontend, Server, SqlTarget};
 use paceline_tables::Store;
 use paceline_types::{BackendId, ServerId};
 use std::collections::BTreeMap;
@@ -43,6 +44,19 @@ impl Model {
         let mut frontends: Vec<Frontend> = rows.map(frontend::read).collect::<Result<_, _>>()?;
         frontends.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(frontends)
+    }
+
+    /// The targets of the SQL door of these rows, by name.
+    pub(crate) fn sql_targets(
+        &self,
+        store: &Store,
+        is_meant: impl Fn(Reader<'_>) -> bool,
+    ) -> Result<Vec<SqlTarget>, ModelError> {
+        let rows = readers(&self.schema, store, self.tables.sql_target);
+        let rows = rows.filter(|row| is_meant(*row));
+        let mut targets: Vec<SqlTarget> = rows.map(sql_target::read).collect::<Result<_, _>>()?;
+        targets.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(targets)
     }
 
     /// The backends of these rows, each with its servers.

@@ -59,8 +59,15 @@ pub const BACKEND: &str = "Backend";
 /// The servers of all backends; each names its backend.
 pub const SERVER: &str = "Server";
 
-/// The users of this machine that have a role.
+/// The targets of the SQL door.
+pub const SQL_TARGET: &str = "Sql_Target";
+
+/// The users, each with its role and its password.
 pub const USER: &str = "User";
+
+/// The passwords of SQL clients, each as a verifier. A row belongs to the user that refers to it, is deleted with it, and is
+/// never changed.
+pub const SQL_PASSWORD: &str = "Sql_Password";
 
 /// The tokens of the API, each as a hash.
 pub const TOKEN: &str = "Token";

@@ -62,6 +62,16 @@ impl Socket {
         }
     }
 
+    /// Returns when something can be written, or the other side has disconnected.
+    pub async fn writable(&self) {
+        let ready = match self {
+            Self::Tcp(socket) => socket.writable().await,
+            Self::Unix(socket) => socket.writable().await,
+        };
+        // An error is found by the next write.
+        drop(ready);
+    }
+
     /// Whether the other side has disconnected by now, even if the runtime has not noticed it yet.
     pub fn has_left(&self) -> bool {
         self.is(PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR)

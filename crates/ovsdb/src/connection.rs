@@ -263,8 +263,13 @@ impl<S: AsyncRead + AsyncWrite + Watched + Unpin> Connection<S> {
         }
         self.is_paused = self.ending.is_some() || self.methods.session().is_full();
         if self.is_paused {
+            self.intake.stop_waiting();
             return Poll::Pending;
         }
+        let Poll::Ready(_working) = self.intake.poll_work(cx) else {
+            self.is_paused = true;
+            return Poll::Pending;
+        };
         match self.intake.poll_rest(cx, &mut self.methods) {
             Poll::Ready(None) => {}
             Poll::Ready(Some(taken)) => {

@@ -7,7 +7,7 @@
 //! connection's share of it. Long messages are handled in turn (`turns.rs`).
 
 use crate::methods::Methods;
-use crate::turns::{PeerTurns, Turn};
+use crate::turns::{AtWork, PeerTurns, Turn, Working};
 use crate::wire::{Framer, Message};
 use paceline_host::Part;
 use std::borrow::Cow;
@@ -27,6 +27,8 @@ pub(crate) struct Intake {
     bytes_max: usize,
     depth_max: usize,
     turns: PeerTurns,
+    /// The wait for this connection's turn to work.
+    waiting: Option<AtWork>,
     /// A message that waits for its turn.
     long: Option<(Vec<u8>, Turn)>,
     /// Bytes that were read after the last handled message.
@@ -40,7 +42,40 @@ impl Intake {
     pub(crate) fn new(bytes_max: usize, depth_max: usize, turns: PeerTurns, part: Part) -> Self {
         let framer = Framer::new(bytes_max, depth_max);
         let rest = Vec::new();
-        Self { framer, bytes_max, depth_max, turns, long: None, rest, rest_at: 0, part }
+        Self {
+            framer,
+            bytes_max,
+            depth_max,
+            turns,
+            long: None,
+            waiting: None,
+            rest,
+            rest_at: 0,
+            part,
+        }
+    }
+
+    /// Waits until this connection may handle messages. It may until the result is dropped.
+    pub(crate) fn poll_work(&mut self, cx: &mut Context<'_>) -> Poll<Option<Working>> {
+        let mut waiting = match self.waiting.take() {
+            Some(waiting) => waiting,
+            None => match self.turns.try_work() {
+                Some(working) => return Poll::Ready(Some(working)),
+                None => self.turns.wait_to_work(),
+            },
+        };
+        match waiting.as_mut().poll(cx) {
+            Poll::Ready(working) => Poll::Ready(working.ok()),
+            Poll::Pending => {
+                self.waiting = Some(waiting);
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Gives up the wait, because nothing can be handled now: a turn that nobody takes is lost to others.
+    pub(crate) fn stop_waiting(&mut self) {
+        self.waiting = None;
     }
 
     /// Takes bytes that were read. The error says why the stream cannot be parsed any further.

@@ -117,6 +117,9 @@ pub enum Command {
     /// List, create, change and delete servers, and set their weights
     #[command(after_help = command::servers::HELP)]
     Servers(command::servers::Servers),
+    /// List, create, change and delete the databases that SQL clients connect to
+    #[command(after_help = command::sql_targets::HELP)]
+    SqlTargets(command::sql_targets::SqlTargets),
     /// List, create, change and delete resources
     #[command(after_help = command::resources::HELP)]
     Resources(command::resources::Resources),
@@ -164,7 +167,7 @@ const CHECK_HELP: &str = "\
 Errors are printed as FILE:LINE:COLUMN: message, one per line, with a hint; the exit code is then 1. A warning \
 (FILE:LINE:COLUMN: warning: message) names a setting that works but is probably a mistake, and its consequence; with \
 --strict, the exit code is 1 for warnings too. Without errors, standard output has one line: ok: N objects. With --json, it \
-has one document for errors, warnings and success. examples/paceline.toml and examples/http.toml show everything that a file can contain. Relative names \
+has one document for errors, warnings and success. examples/paceline.toml, examples/http.toml and examples/sql.toml show everything that a file can contain. Relative names \
 of files, such as certificates, are resolved in the directory of the configuration file; a file that cannot be \
 read is a warning.
 
@@ -246,7 +249,8 @@ pub struct Serve {
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = crate::command::duration)]
     pub drain_max: Duration,
 
-    /// Address of the SQL door, or none (does nothing: this version has no SQL door)
+    /// Address where SQL clients log in with a password, or none. The default is 127.0.0.1:5433, if it is free; the unix
+    /// socket .s.PGSQL.5433 in the data directory is always there
     #[arg(long, value_name = "ADDR|none")]
     pub sql: Option<String>,
 

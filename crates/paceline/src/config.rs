@@ -8,6 +8,7 @@ use crate::screen::tell;
 use paceline_api::Reload;
 use paceline_config::{ConfigError, Document, FILE_BYTES_MAX, How, Others, Place, Warning};
 use paceline_host::{Author, Host, own};
+use paceline_tables::json::Json;
 use paceline_tables::{Error, Snapshot};
 use paceline_types::Role;
 use serde_json::{Value, json};
@@ -212,12 +213,21 @@ impl Given {
     /// the runtime.
     pub fn take_back(&self, host: &Host, (before, after): &(Snapshot, Snapshot)) {
         let Some(own) = host.database(own::DATABASE) else { return };
-        let author = Author { name: "config", role: Role::Admin };
-        match own.edit(author, |store| paceline_config::revert(before, after, store)) {
-            Ok(_) => tracing::info!("the configuration is as it was before the start"),
-            Err(error) => {
-                tracing::error!("cannot take back the files of --config: {}", error.details);
-            }
+        let author = || Author { name: "config", role: Role::Admin };
+        let mut operations = vec![];
+        let all = own.edit(author(), |store| {
+            operations = paceline_config::revert(before, after, store);
+            operations.clone()
+        });
+        let Err(error) = all else {
+            return tracing::info!("the configuration is as it was before the start");
+        };
+        tracing::error!("cannot take back all files of --config at once: {}", error.details);
+        let edit = |some: &[Json]| own.edit(author(), |_| some.to_vec());
+        let failed = paceline_config::revert_each(&operations, edit);
+        for (operation, error) in failed {
+            let operation = operation.to_text();
+            tracing::error!(operation, "cannot take back one change: {}", error.details);
         }
     }
 
@@ -303,8 +313,17 @@ fn sources(paths: &[PathBuf]) -> Result<Vec<Source>, String> {
     Ok(sources)
 }
 
+/// The files that these paths name, each with the name that its objects belong to.
+///
+/// # Errors
+///
+/// When a directory cannot be read or has no such file, or when two files have one name.
+pub fn named_files(paths: &[PathBuf]) -> Result<Vec<(PathBuf, String)>, String> {
+    Ok(sources(paths)?.into_iter().map(|source| (source.path, source.name)).collect())
+}
+
 /// The name that the objects of a file belong to.
-pub fn name_of(path: &Path) -> Result<String, String> {
+fn name_of(path: &Path) -> Result<String, String> {
     let name = path.file_name().and_then(std::ffi::OsStr::to_str);
     name.map(str::to_owned).ok_or_else(|| format!("{} is not the name of a file", path.display()))
 }

@@ -176,9 +176,7 @@ fn refusal_hint(refusal: &Refusal) -> Option<String> {
     Some(match refusal.reason.as_str() {
         "queue_full" | "too_long" | "expired" => match refusal.retry_after {
             Some(after) => format!("try again in {}s", after.as_secs_f64().ceil()),
-            // A longer wait does not make room in a queue.
-            None if refusal.reason == "queue_full" => "try again later".into(),
-            None => "try again later, or wait longer with --max-wait".into(),
+            None => "try again later".into(),
         },
         "rejected" => "see which rules match with: paceline explain attr=value ...".into(),
         "unknown_resource" => "see what there is with: paceline resources".into(),
@@ -192,6 +190,7 @@ fn refusal_hint(refusal: &Refusal) -> Option<String> {
         "deadlock" => {
             "release what the session holds, and ask again for all of it in one request".into()
         }
+        "read_only" => "start it without --read-only if it should accept them".into(),
         "too_wide" => "claim smaller parts of it; see them with: paceline tree".into(),
         _ => "see what runs and waits with: paceline ps".into(),
     })

@@ -30,6 +30,13 @@ pub fn clock(at: &str) -> Option<&str> {
     at.get(11..19)
 }
 
+/// The time of day now, to the second, in UTC.
+pub fn clock_now() -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let (hours, minutes, seconds) = (now / 3_600 % 24, now / 60 % 60, now % 60);
+    format!("{hours:02}:{minutes:02}:{seconds:02}")
+}
+
 fn coarse(millis: i64) -> String {
     let seconds = millis.max(0) / 1000;
     match seconds {

@@ -3,12 +3,13 @@
 use crate::cli::{RemoteOrNone, Serve};
 use crate::config::Given;
 use crate::notify::notify;
-use paceline_host::{Host, Policy, own};
+use paceline_host::{Capacity, Host, Policy, own};
 use paceline_journal::disk::{Death, Disk, FaultyDisk, RealDisk};
 use paceline_ovsdb::{DoorOptions, OvsdbDoor, Remote, TlsFiles};
 use paceline_tables::Snapshot;
 use std::cell::Cell;
 use std::io::Write as _;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,9 +26,11 @@ const SPARE_THREADS_MAX: usize = 512;
 /// How long an idle thread of these stays. Each has its own memory, which is freed with it.
 const SPARE_THREAD_IDLE_MAX: Duration = Duration::from_secs(1);
 
+/// Where SQL clients log in with a password, if `--sql` does not say otherwise.
+const SQL_DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 5_433);
+
 /// Runs the daemon until a signal ends it.
 pub fn run(options: Serve) -> Result<(), String> {
-    doubts(&options).iter().for_each(|doubt| tracing::warn!("{doubt}"));
     let data = options.data.clone().filter(|data| !data.as_os_str().is_empty());
     let data = data.map_or_else(default_data, Ok)?;
     let remotes = remotes(&options, &data)?;
@@ -68,13 +71,6 @@ pub fn run(options: Serve) -> Result<(), String> {
     drop(stays);
     runtime.shutdown_timeout(Duration::from_secs(2));
     served
-}
-
-/// The warnings about the options.
-fn doubts(options: &Serve) -> Vec<String> {
-    let is_sql = options.sql.as_ref().is_some_and(|address| address != "none");
-    let sql = "--sql does nothing: this version has no SQL door".to_owned();
-    is_sql.then_some(sql).into_iter().collect()
 }
 
 /// Applies the files of `--config`, if any. Returns the rows before and after that, if the files are new to this
@@ -189,7 +185,6 @@ async fn serve(
     let mut api = paceline_api::Options::in_directory(&absolute(data), address);
     api.socket_mode = options.socket_mode;
     api.reload = Arc::clone(given.reload());
-    api.warnings = doubts(options);
     api.limits.connections = api.limits.connections.at_most(part_of_files(3, 5));
     let Requests { hangup, compact } = requests;
     let mut terminate = listen(SignalKind::terminate())?;
@@ -197,6 +192,14 @@ async fn serve(
     if !wait_for_leases(&host, &mut terminate, &mut interrupt).await {
         return Ok(());
     }
+    let sql = open_sql(&host, settings)?;
+    api.warnings.extend(sql.problem.clone().map(|problem| {
+        format!(
+            "{problem}; SQL clients connect at {}; give another address with --sql ADDR",
+            sql.socket.display()
+        )
+    }));
+    api.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
     let api = paceline_api::Api::new(host.clone(), api)?;
     let mut doors: Vec<OvsdbDoor> = Vec::new();
     for remote in remotes {
@@ -205,7 +208,7 @@ async fn serve(
     let http = open_http(&host, settings).await?;
     let api = api.open().await?;
     drop(settings.applied.take());
-    announce(&host, &doors, &api, (policy, given));
+    announce(&host, &doors, (&api, &sql), (policy, given));
     notify("READY=1");
     tokio::select! {
         _ = terminate.recv() => tracing::info!("received SIGTERM: draining"),
@@ -215,7 +218,7 @@ async fn serve(
     }
     notify("STOPPING=1");
     tokio::select! {
-        () = drain(&host, &api, &http, options.drain_max) => {}
+        () = drain(&host, &api, (&http, &sql), options.drain_max) => {}
         _ = terminate.recv() => tracing::info!("received a second signal, SIGTERM: exiting"),
         _ = interrupt.recv() => tracing::info!("received a second signal, SIGINT: exiting"),
     }
@@ -236,6 +239,29 @@ async fn open_http(
     let descriptors_each = part_of_files(1, 6);
     let options = paceline_http::Options { access_log, threads, is_strict, descriptors_each };
     paceline_http::Door::open(Arc::clone(host.control()), options).await
+}
+
+/// Opens the SQL door.
+fn open_sql(
+    host: &Arc<Host>,
+    Settings { options, data, .. }: Settings<'_>,
+) -> Result<paceline_sql::Door, String> {
+    let address = match options.sql.as_deref() {
+        Some("none") => None,
+        Some(text) => Some(text.parse().map_err(|_| {
+            format!("--sql {text}: expected an address such as {SQL_DEFAULT}, or none")
+        })?),
+        None => Some(SQL_DEFAULT),
+    };
+    let is_strict = options.sql.is_some();
+    let options = paceline_sql::Options {
+        address,
+        is_strict,
+        socket: absolute(data).join(".s.PGSQL.5433"),
+        socket_mode: options.socket_mode,
+        capacity: Capacity::default().at_most(part_of_files(1, 6)),
+    };
+    paceline_sql::Door::open(Arc::clone(host), &options)
 }
 
 /// After a crash of the machine, waits until the leases that it may have lost have expired; false if a signal
@@ -263,14 +289,14 @@ async fn wait_for_leases(host: &Host, terminate: &mut Signal, interrupt: &mut Si
 async fn drain(
     host: &Host,
     api: &paceline_api::ApiDoor,
-    http: &paceline_http::Door,
+    (http, sql): (&paceline_http::Door, &paceline_sql::Door),
     drain_max: Duration,
 ) {
     let control = host.control();
     control.begin_ending();
     // Requests on open connections are served first; only then nothing new is accepted.
     let drained = async {
-        http.drain().await;
+        tokio::join!(http.drain(), sql.drain());
         control.drain().await;
     };
     if tokio::time::timeout(drain_max, drained).await.is_err() {
@@ -336,13 +362,15 @@ async fn compact_when_asked(host: &Arc<Host>, asked: &mut Signal) {
 fn announce(
     host: &Host,
     doors: &[OvsdbDoor],
-    api: &paceline_api::ApiDoor,
+    (api, sql): (&paceline_api::ApiDoor, &paceline_sql::Door),
     (policy, given): (Policy, &Given),
 ) {
     let mut doors: Vec<String> =
         doors.iter().map(|door| format!("ovsdb {}", door.remote)).collect();
     doors.push(format!("api unix:{}", api.socket.display()));
     doors.extend(api.tcp.map(|address| format!("api http://{address}")));
+    doors.push(format!("sql unix:{}", sql.socket.display()));
+    doors.extend(sql.address.map(|address| format!("sql {address}")));
     doors.extend(
         host.control()
             .http()

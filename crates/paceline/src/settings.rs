@@ -40,6 +40,7 @@ described! {
     Frontend is FRONTENDS,
     Backend is BACKENDS,
     Server is SERVERS,
+    SqlTarget is SQL_TARGETS,
     User is USERS,
     Api is API,
     Http is HTTP,
@@ -255,6 +256,8 @@ impl Flag {
             .help(self.help())
             .value_name(form.value_name())
             .allow_hyphen_values(form.may_be_negative())
+            // So that -5 is a wrong number, and not an unknown flag.
+            .allow_negative_numbers(form.is_number())
             .action(if form.repeats() { ArgAction::Append } else { ArgAction::Set })
             .conflicts_with_all(self.conflicts.iter().map(|path| id(path)))
             .aliases(self.aliases.clone());

@@ -1,4 +1,4 @@
-//! Checks of frontends, backends and servers, except for their expressions.
+//! Checks of frontends, backends and servers, except for their expressions, and of the SQL door's targets.
 
 use crate::address::{Address, is_verifiable};
 use crate::backend::{Backend, BackendTls, Health, Server};
@@ -8,6 +8,7 @@ use crate::routing::{
     BACKENDS_MAX, FRONTENDS_MAX, LINES_MAX, LISTEN_MAX, RESERVED, SERVERS_MAX, VALUES_MAX,
     WEIGHT_MAX,
 };
+use crate::sql::{SQL_NAME_BYTES_MAX, SQL_TARGETS_MAX, SqlLogin, SqlTarget, Upstream};
 use paceline_types::{BackendId, ServerId, Span, limits, nearest};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -205,17 +206,16 @@ fn check_listen<'a>(frontend: &'a Frontend, taken: &mut BTreeMap<&'a Address, &'
     if frontend.listen.is_empty() {
         return wrong(of_frontend(frontend), "listen", Problem::NoAddress);
     }
-    for (line, address) in frontend.listen.iter().enumerate() {
+    for address in &frontend.listen {
         // Port 0 is chosen by the system, so two are never the same.
         if matches!(address, Address::Socket(socket) if socket.port() == 0) {
             continue;
         }
         if let Some(other) = taken.insert(address, &frontend.name) {
-            let problem =
-                Problem::Listens { address: address.to_string().into(), other: other.into() };
-            let error = RoutingError::new(of_frontend(frontend), "listen", problem);
-            let entry = Some((line + 1).to_string().into());
-            return Err(RoutingError { entry, ..error });
+            let address = address.to_string().into();
+            let frontends = Box::new([frontend.name.clone(), other.into()]);
+            let problem = Problem::Listens { address, frontends };
+            return wrong(of_frontend(frontend), "listen", problem);
         }
     }
     Ok(())
@@ -228,11 +228,65 @@ fn check_spans(of: impl Fn() -> Of, spans: &[(&'static str, Span)]) -> Checked {
     }
 }
 
+/// Checks the targets of the SQL door together.
+///
+/// # Errors
+///
+/// The first error, and its place.
+pub fn check_targets(targets: &[SqlTarget]) -> Result<(), RoutingError> {
+    let mut names = BTreeSet::new();
+    for (index, target) in targets.iter().enumerate() {
+        let wrong = |field, problem| wrong(Of::SqlTarget(target.name.clone()), field, problem);
+        if index >= SQL_TARGETS_MAX {
+            return wrong("name", Problem::TooMany { max: SQL_TARGETS_MAX });
+        }
+        if !is_word(&target.name) {
+            return wrong("name", Problem::Word);
+        }
+        if target.name.len() > SQL_NAME_BYTES_MAX {
+            return wrong("name", Problem::MoreBytes { max: SQL_NAME_BYTES_MAX });
+        }
+        if !names.insert(&*target.name) {
+            return wrong("name", Problem::Duplicate);
+        }
+        target.upstream().map_or(Ok(()), |upstream| check_upstream(target, upstream))?;
+    }
+    Ok(())
+}
+
+fn check_upstream(target: &SqlTarget, upstream: &Upstream) -> Checked {
+    let of = || Of::SqlTarget(target.name.clone());
+    let connections = &upstream.connections;
+    if connections.max == 0 {
+        return wrong(of(), "connections_max", Problem::Zero);
+    }
+    if connections.min > connections.max {
+        let max = u64::from(connections.max);
+        return wrong(of(), "connections_min", Problem::MoreThan { max });
+    }
+    check_spans(
+        of,
+        &[("connections_idle", connections.idle), ("connections_lifetime", connections.lifetime)],
+    )?;
+    match &upstream.login {
+        SqlLogin::User { user, .. } if user.is_empty() || user.contains('\0') => {
+            wrong(of(), "login_user", Problem::NoUser)
+        }
+        SqlLogin::User { user, .. } if user.len() > SQL_NAME_BYTES_MAX => {
+            wrong(of(), "login_user", Problem::MoreBytes { max: SQL_NAME_BYTES_MAX })
+        }
+        _ => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{WAITERS_MAX, check};
+    use super::{WAITERS_MAX, check, check_targets};
     use crate::routing::{
         BACKENDS_MAX, FRONTENDS_MAX, LINES_MAX, LISTEN_MAX, SERVERS_MAX, VALUES_MAX,
+    };
+    use crate::sql::{
+        SQL_NAME_BYTES_MAX, SQL_TARGETS_MAX, SqlEngine, SqlLogin, SqlTarget, Upstream,
     };
     use crate::{Address, Backend, BackendTls, Frontend, Health, Problem, Server, UseBackend};
     use paceline_types::{BackendId, ServerId, Span};
@@ -317,6 +371,47 @@ mod tests {
         assert_eq!(front(&|f| f.timeouts.header = Span::ZERO), zero("timeout_header"));
         assert_eq!(front(&|f| f.connections_max = 0), zero("max_connections"));
         assert_eq!(front(&|f| f.listen.clear()), Some(("listen", Problem::NoAddress)));
+    }
+
+    /// The target and the setting of the first error.
+    #[test]
+    fn targets_are_checked_together() {
+        let target = |name: &str, change: &dyn Fn(&mut Upstream)| {
+            let mut upstream = Upstream::new("postgresql://db/app".parse().unwrap());
+            change(&mut upstream);
+            let engine = SqlEngine::Upstream(Box::new(upstream));
+            SqlTarget::new(paceline_types::Uuid::from_halves(0, 1), name, engine)
+        };
+        let plain = |name: &str| target(name, &|_| ());
+        let wrong = |targets: &[SqlTarget]| {
+            check_targets(targets).err().map(|error| (error.field, error.problem))
+        };
+        let sqlite = SqlEngine::Sqlite { file: "notes.db".parse().unwrap() };
+        let notes = SqlTarget { engine: sqlite, ..plain("paceline") };
+        assert_eq!(wrong(&[plain("app"), notes]), None);
+        assert_eq!(wrong(&[plain("app"), plain("app")]), Some(("name", Problem::Duplicate)));
+        assert_eq!(wrong(&[plain("a b")]), Some(("name", Problem::Word)));
+        let longest = SQL_NAME_BYTES_MAX;
+        assert_eq!(wrong(&[plain(&"a".repeat(longest))]), None);
+        let more = Problem::MoreBytes { max: longest };
+        assert_eq!(wrong(&[plain(&"a".repeat(longest + 1))]), Some(("name", more)));
+        let many = |count: usize| (0..count).map(|at| plain(&format!("t{at}"))).collect::<Vec<_>>();
+        let max = SQL_TARGETS_MAX;
+        assert_eq!(wrong(&many(max)), None);
+        assert_eq!(wrong(&many(max + 1)), Some(("name", Problem::TooMany { max })));
+        for (field, problem, change) in [
+            ("connections_max", Problem::Zero, (|u| u.connections.max = 0) as fn(&mut Upstream)),
+            ("connections_min", Problem::MoreThan { max: 20 }, |u| u.connections.min = 21),
+            ("connections_idle", Problem::Zero, |u| u.connections.idle = Span::ZERO),
+            ("connections_lifetime", Problem::Zero, |u| u.connections.lifetime = Span::ZERO),
+            ("login_user", Problem::NoUser, |u| {
+                u.login = SqlLogin::User { user: "".into(), password_file: None };
+            }),
+        ] {
+            assert_eq!(wrong(&[target("app", &change)]), Some((field, problem)));
+        }
+        let error = check_targets(&[plain("a"), plain("a")]).unwrap_err();
+        assert_eq!(error.to_string(), "sql_target \"a\", name: another one has the same");
     }
 
     /// A unix socket has no name, and no certificate can be for some names.

@@ -19,12 +19,14 @@ pub enum Of {
         /// Its name there.
         name: Box<str>,
     },
+    /// A target of the SQL door.
+    SqlTarget(Box<str>),
 }
 
 /// Why a configuration of frontends and backends is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RoutingError {
-    /// The frontend, backend or server.
+    /// The frontend, backend, server or target.
     pub of: Of,
     /// The setting, as in the configuration.
     pub field: &'static str,
@@ -54,8 +56,8 @@ pub enum Problem {
     Listens {
         /// The address.
         address: Box<str>,
-        /// The other frontend.
-        other: Box<str>,
+        /// The two frontends; the same one if it has the address twice.
+        frontends: Box<[Box<str>; 2]>,
     },
     /// It has no address.
     NoAddress,
@@ -84,6 +86,13 @@ pub enum Problem {
         /// The maximum.
         max: u64,
     },
+    /// The text is too long.
+    MoreBytes {
+        /// The most bytes.
+        max: usize,
+    },
+    /// There is no name of a user.
+    NoUser,
 }
 
 impl RoutingError {
@@ -98,6 +107,7 @@ impl fmt::Display for Of {
             Self::Frontend(name) => write!(f, "frontend \"{name}\""),
             Self::Backend(name) => write!(f, "backend \"{name}\""),
             Self::Server { backend, name } => write!(f, "server \"{backend}/{name}\""),
+            Self::SqlTarget(name) => write!(f, "sql_target \"{name}\""),
         }
     }
 }
@@ -132,9 +142,13 @@ impl fmt::Display for Problem {
             Self::Reserved => {
                 f.write_str("\"api\", \"sql\" and \"ovsdb\" are doors of their own, choose another")
             }
-            Self::Listens { address, other } => {
-                write!(f, "frontend \"{other}\" listens at {address} already")
-            }
+            Self::Listens { address, frontends } => match &**frontends {
+                [own, other] if own == other => write!(f, "{address} is given twice"),
+                [own, other] => write!(
+                    f,
+                    "frontend \"{own}\" and frontend \"{other}\" cannot both listen at {address}"
+                ),
+            },
             Self::NoAddress => f.write_str("expected at least one address"),
             Self::NoBackend { backend, near: Some(near) } => {
                 write!(f, "no backend \"{backend}\", did you mean \"{near}\"?")
@@ -152,6 +166,8 @@ impl fmt::Display for Problem {
                  address has none"
             ),
             Self::MoreThan { max } => write!(f, "expected at most {max}"),
+            Self::MoreBytes { max } => write!(f, "expected at most {max} bytes"),
+            Self::NoUser => f.write_str("expected the name of a user"),
         }
     }
 }

@@ -141,10 +141,18 @@ impl Line {
         (count, toll)
     }
 
-    /// How many waiters at the front use up `share`, and their toll: all waiters for which the shares ahead of them
-    /// sum to less than `share`, or to exactly `share` if `tie` holds for them.
+    /// The toll of the waiter `rank`, if it is here.
     #[must_use]
-    pub fn until_share(&self, share: u64, tie: impl Fn(Rank) -> bool) -> (usize, Toll) {
+    pub fn get(&self, rank: Rank) -> Option<Toll> {
+        let places = &self.chunks.get(self.chunk_of(rank))?.places;
+        let place = places.binary_search_by(|(other, _)| other.cmp(&rank)).ok()?;
+        places.get(place).map(|(_, toll)| *toll)
+    }
+
+    /// How many waiters at the front fit in `share`, and their toll: all waiters whose own share and the shares ahead of
+    /// them sum to less than `share`, or to exactly `share` if `tie` holds for the waiter.
+    #[must_use]
+    pub fn within_share(&self, share: u64, tie: impl Fn(Rank) -> bool) -> (usize, Toll) {
         let (mut count, mut toll) = (0, Toll::default());
         for chunk in &self.chunks {
             if toll.share + chunk.toll.share < share {
@@ -153,7 +161,8 @@ impl Line {
                 continue;
             }
             for (rank, more) in &chunk.places {
-                if toll.share > share || (toll.share == share && !tie(*rank)) {
+                let end = toll.share + more.share;
+                if end > share || (end == share && !tie(*rank)) {
                     return (count, toll);
                 }
                 count += 1;
@@ -299,18 +308,21 @@ mod tests {
                 assert_eq!(line.before(probe), (ahead.clone().count(), toll), "step {step}");
                 let near: Vec<_> = ahead.rev().take(5).map(|(rank, _)| rank.id).collect();
                 assert_eq!(line.nearest_before(probe, 5), near);
+                assert_eq!(line.get(probe), model.get(&probe).copied());
                 let index = next() as usize % 5_000;
                 assert_eq!(line.nth(index), model.keys().nth(index).copied());
                 let share = next() % 10_000;
                 for tied in [false, true] {
                     let (mut count, mut used) = (0, Toll::default());
                     for toll in model.values() {
-                        if used.share < share || (used.share == share && tied) {
-                            count += 1;
-                            used += *toll;
+                        let end = used.share + toll.share;
+                        if end > share || (end == share && !tied) {
+                            break;
                         }
+                        count += 1;
+                        used += *toll;
                     }
-                    assert_eq!(line.until_share(share, |_| tied), (count, used), "step {step}");
+                    assert_eq!(line.within_share(share, |_| tied), (count, used), "step {step}");
                 }
                 let first = model.iter().map(|(rank, toll)| (*rank, *toll)).take(index);
                 let back: Vec<_> = line.back_from(index).collect();

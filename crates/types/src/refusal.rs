@@ -52,6 +52,8 @@ pub enum Reason {
         waited: Span,
         /// The resource that it waited for, if it waited for one.
         resource: Option<Box<str>>,
+        /// Whether its pool is stopped, so that nothing in it runs.
+        stopped: bool,
     },
     /// Its cost is more than the counter ever allows at once.
     CostTooHigh {
@@ -206,6 +208,9 @@ impl fmt::Display for Reason {
             }
             Self::Expired { waited, resource: Some(resource), .. } => {
                 write!(f, "resource \"{resource}\": waited {}", waited.rounded())
+            }
+            Self::Expired { place, waited, stopped: true, .. } => {
+                write!(f, "{place} is stopped: waited {}", waited.rounded())
             }
             Self::Expired { place, waited, .. } => {
                 write!(f, "{place}: waited {}", waited.rounded())

@@ -1,6 +1,6 @@
 //! One piece of work, as a door submits it.
 
-use crate::{Attributes, SessionId, Span};
+use crate::{Attributes, RequestId, SessionId, Span};
 
 /// Whether a claim is exclusive or shared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -62,6 +62,9 @@ pub struct Request {
     pub wait_max: Option<Span>,
     /// How long it had waited before it came: it counts as one that came so much earlier. Deadlines do not.
     pub waited: Span,
+    /// Requests of its own sessions that began to hold after it was first submitted, although their numbers are lower: it
+    /// may wait for them.
+    pub beside: Box<[RequestId]>,
     /// The session whose end gives back what the request holds.
     pub session: Option<SessionId>,
     /// Sessions that end only after it: the request comes from a process that runs under what they hold, so it would
@@ -87,6 +90,7 @@ impl Request {
             locks: vec![],
             wait_max: None,
             waited: Span::ZERO,
+            beside: Box::default(),
             session: None,
             within: vec![],
             named_in: None,

@@ -19,7 +19,7 @@ pub const NUMBERS: [u64; 14] = [1, 2, 3, 5, 7, 10, 13, 20, 40, 50, 100, 200, 997
 const WEIGHT_MAX: u64 = 10_000;
 
 /// A share of one cost at weight one.
-const SHARE: u64 = 1 << 20;
+pub(super) const SHARE: u64 = 1 << 20;
 
 /// The numbers of one counter. Waiters and holders are counted from the requests.
 #[derive(Clone, Debug)]
@@ -32,10 +32,10 @@ pub struct Counter {
     pub tat: i128,
     /// The fair order's virtual time.
     pub(super) now_virtual: u64,
-    /// Served shares by which the virtual time has not risen yet.
+    /// Served cost, times [`SHARE`], by which the virtual time has not risen yet.
     pub(super) unspent: u64,
-    /// The flow that was served last.
-    pub(super) served: Option<&'static str>,
+    /// The flow that was served last, and the weight that it had then.
+    pub(super) served: Option<(&'static str, u64)>,
     pub(super) flows: Vec<Flow>,
 }
 
@@ -263,7 +263,8 @@ impl Model {
         }
         let request = &self.requests[&id];
         let flow = self.flow_of(id, at);
-        let share = (request.arrival.cost * SHARE / weight(at.weight, request.arrival.user)).max(1);
+        let (cost, weight) = (request.arrival.cost, weight(at.weight, request.arrival.user));
+        let share = (cost * SHARE / weight).max(1);
         let longest = self.now.saturating_add(at.queue.max_delay);
         let deadline = match was {
             Some(was) => was.deadline,
@@ -277,7 +278,8 @@ impl Model {
             let tags = counter.flow(flow);
             tags.start = now_virtual.max(tags.finish);
         }
-        let queued = Queued { checkpoint: at.id, seat, flow, share, since, deadline };
+        counter.flow(flow).weight = weight;
+        let queued = Queued { checkpoint: at.id, seat, flow, cost, share, since, deadline };
         if let Some(request) = self.requests.get_mut(&id) {
             request.stage = Stage::Queued(queued);
         }
@@ -427,8 +429,9 @@ impl Model {
         if let Some(displaced) = self.displaced_by(id, at, seat) {
             tried.displace(at, seat, Some(displaced));
         }
+        let (checkpoint, since) = (at.id, self.now);
         let unbounded =
-            Queued { checkpoint: at.id, seat, flow: "", share: 1, since: self.now, deadline: None };
+            Queued { checkpoint, seat, flow: "", cost: 1, share: 1, since, deadline: None };
         tried.queue(id, at, seat, Some(&unbounded), None);
         tried.predicted_pass(id, at, seat.counter) - self.now
     }

@@ -1,8 +1,7 @@
 //! The fair order: the tags of flows and the virtual time of each counter.
 
-use super::checkpoints::Counter;
+use super::checkpoints::{Counter, SHARE};
 use super::{Model, Queued, Stage};
-use std::collections::BTreeSet;
 
 /// One flow's tags.
 #[derive(Clone, Debug)]
@@ -13,38 +12,51 @@ pub struct Flow {
     pub start: u64,
     /// The finish tag.
     pub finish: u64,
+    /// The weight of its latest request.
+    pub weight: u64,
 }
 
 impl Model {
     /// Moves the tags of the flow whose head is served, and the virtual time.
     pub(super) fn serve_flow(&mut self, checkpoint: u32, queued: &Queued) {
-        let more = self.flow_line(checkpoint, queued.seat.counter, queued.flow).len() > 1;
-        let sharing = self.flows_sharing(checkpoint, queued.seat.counter);
-        let end = self.first_end(checkpoint, queued.seat.counter);
-        let counter = self.counter(checkpoint, queued.seat.counter);
+        let at = (checkpoint, queued.seat.counter);
+        let sharing = self.weights_sharing(at.0, at.1);
+        let heads = self.head_tags(at.0, at.1);
+        let starts = heads.iter().map(|(start, _)| *start);
+        let finishes = heads.iter().map(|(_, finish)| *finish);
+        let (first_start, first_finish) = (starts.min(), finishes.min());
+        let more = self.flow_line(at.0, at.1, queued.flow).len() > 1;
+        let counter = self.counter(at.0, at.1);
         let tags = counter.flow(queued.flow);
-        let start = tags.start;
-        tags.finish = start + queued.share;
+        let weight = tags.weight;
+        tags.finish = tags.start + queued.share;
         if more {
             tags.start = tags.finish;
         }
+        // The work since the last time, spread over all weights, but never past the first finish.
         let risen = counter.now_virtual + counter.unspent / sharing;
-        counter.unspent = if risen > end { 0 } else { counter.unspent % sharing } + queued.share;
-        counter.now_virtual = start.max(risen.min(end));
-        counter.served = Some(queued.flow);
+        counter.unspent = match first_finish {
+            Some(finish) if risen > finish => 0,
+            _ => counter.unspent % sharing,
+        };
+        counter.unspent += queued.cost * SHARE;
+        let risen = first_finish.map_or(risen, |finish| risen.min(finish));
+        let bounds = [counter.now_virtual, risen, first_start.unwrap_or(0)];
+        counter.now_virtual = bounds.into_iter().max().unwrap_or(0);
+        counter.served = Some((queued.flow, weight));
     }
 
-    /// The start tag that each waiter will have when it is the head of its flow; `waiters` are in rank order.
+    /// The finish tag that each waiter will have; `waiters` are in rank order.
     pub(super) fn tags(&self, checkpoint: u32, key: Option<&str>, waiters: &[u64]) -> Vec<u64> {
         let flows = self.known_counter(checkpoint, key).map_or(&[][..], |counter| &counter.flows);
         let mut next: Vec<(&str, u64)> = flows.iter().map(|flow| (flow.name, flow.start)).collect();
         let tag = |id: &u64| {
             let Stage::Queued(queued) = &self.requests[id].stage else { return 0 };
-            let Some((_, start)) = next.iter_mut().find(|(name, _)| *name == queued.flow) else {
+            let Some((_, tag)) = next.iter_mut().find(|(name, _)| *name == queued.flow) else {
                 return 0;
             };
-            *start += queued.share;
-            *start - queued.share
+            *tag += queued.share;
+            *tag
         };
         waiters.iter().map(tag).collect()
     }
@@ -60,29 +72,24 @@ impl Model {
         self.by_rank(ids.map(|(id, _)| *id).collect())
     }
 
-    /// The least finish tag that the head of a flow with waiters will have.
-    fn first_end(&self, checkpoint: u32, key: Option<&str>) -> u64 {
+    /// The start and finish tag of the head of each flow with waiters.
+    fn head_tags(&self, checkpoint: u32, key: Option<&str>) -> Vec<(u64, u64)> {
         let flows = self.known_counter(checkpoint, key).map_or(&[][..], |counter| &counter.flows);
-        let ends = flows.iter().filter_map(|flow| {
+        let tags = flows.iter().filter_map(|flow| {
             let head = self.flow_line(checkpoint, key, flow.name).first().copied()?;
             let Stage::Queued(queued) = &self.requests[&head].stage else { return None };
-            Some(flow.start + queued.share)
+            Some((flow.start, flow.start + queued.share))
         });
-        ends.min().unwrap_or(0)
+        tags.collect()
     }
 
-    /// How many flows share a counter: those with waiters, and the one served last.
-    fn flows_sharing(&self, checkpoint: u32, key: Option<&str>) -> u64 {
-        let flows = self.requests.values().filter_map(|request| match &request.stage {
-            Stage::Queued(queued)
-                if queued.checkpoint == checkpoint && queued.seat.counter == key =>
-            {
-                Some(queued.flow)
-            }
-            _ => None,
-        });
-        let served = self.known_counter(checkpoint, key).and_then(|counter| counter.served);
-        flows.chain(served).collect::<BTreeSet<_>>().len() as u64
+    /// The weights of the flows that share a counter: those with waiters, and the one served last.
+    fn weights_sharing(&self, checkpoint: u32, key: Option<&str>) -> u64 {
+        let Some(counter) = self.known_counter(checkpoint, key) else { return 1 };
+        let waits = |name: &str| !self.flow_line(checkpoint, key, name).is_empty();
+        let waiting = counter.flows.iter().filter(|flow| waits(flow.name)).map(|flow| flow.weight);
+        let served = counter.served.filter(|(name, _)| !waits(name)).map(|(_, weight)| weight);
+        waiting.chain(served).sum::<u64>().max(1)
     }
 
     /// Forgets all tags of a counter without waiters.
@@ -101,7 +108,7 @@ impl Counter {
     pub(super) fn flow(&mut self, name: &'static str) -> &mut Flow {
         let found = self.flows.iter().position(|flow| flow.name == name);
         let index = found.unwrap_or_else(|| {
-            self.flows.push(Flow { name, start: 0, finish: 0 });
+            self.flows.push(Flow { name, start: 0, finish: 0, weight: 1 });
             self.flows.len() - 1
         });
         &mut self.flows[index]

@@ -72,6 +72,8 @@ pub struct Queued {
     pub seat: Seat,
     /// The flow.
     pub flow: &'static str,
+    /// The cost.
+    pub cost: u64,
     /// The share.
     pub share: u64,
     /// Since when.

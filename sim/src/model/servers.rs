@@ -278,6 +278,7 @@ impl Model {
             checkpoint: gate.id,
             seat: Seat { key: None, counter },
             flow: "",
+            cost: 1,
             share: 1,
             since,
             deadline,

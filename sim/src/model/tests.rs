@@ -133,8 +133,8 @@ fn a_freed_count_goes_straight_to_the_next() {
     assert_eq!(model.inflight("one", None), 1);
 }
 
-/// Weights 1 and 2, shares 2^20 and 2^19. Of the flows' tags: ann 0, 1, 2 and bob 0, 0.5, 1 (in
-/// shares of ann). Ties go by rank.
+/// Weights 1 and 2, shares 2^20 and 2^19. Of the flows' finish tags: ann 1, 2, 3 and bob 0.5, 1,
+/// 1.5 (in shares of ann). Ties go by rank.
 #[test]
 fn fair_flows_are_served_by_their_tags() {
     let mut model = model(|config| {
@@ -151,9 +151,9 @@ fn fair_flows_are_served_by_their_tags() {
     for at in [2, 2, 2] {
         submit(&mut model, at, &bob);
     }
-    // ann: 2, 3, 4 with tags 0, 1, 2; bob: 5, 6, 7 with tags 0, 0.5, 1.
+    // ann: 2, 3, 4 with tags 1, 2, 3; bob: 5, 6, 7 with tags 0.5, 1, 1.5.
     let mut running = 1;
-    for next in [2, 5, 6, 3, 7, 4] {
+    for next in [5, 2, 6, 7, 3, 4] {
         model.settle(3, running);
         assert_eq!(model.take_effects(), [Effect::Start(next)]);
         running = next;

@@ -250,7 +250,7 @@ pub fn effect(effect: engine::Effect) -> model::Effect {
         engine::Effect::End { id, ended } => {
             model::Effect::End(id.0, ended == engine::Ended::Settled)
         }
-        engine::Effect::Log { id, rule } => model::Effect::Log(id.0, rule),
+        engine::Effect::Log { id, rule, .. } => model::Effect::Log(id.0, rule),
     }
 }
 

@@ -46,7 +46,17 @@ fn put(body: &mut Map<String, Value>, path: &str, value: Value) {
 fn bare(kind: &'static Kind) -> Map<String, Value> {
     let needed = kind.settings.iter().filter(|one| one.default == Default::Required);
     let needed = needed.filter(|one| one.name != kind.id);
-    needed.map(|one| (one.name.to_owned(), example(one))).collect()
+    let mut bare: Map<String, Value> =
+        needed.map(|one| (one.name.to_owned(), example(one))).collect();
+    if kind.table == "User" {
+        // The command line does not create a user without anything.
+        bare.insert("role".into(), "client".into());
+    }
+    if kind.table == "Sql_Target" {
+        // It has exactly one of two settings.
+        bare.insert("upstream".into(), "postgresql://127.0.0.1:5432/app".into());
+    }
+    bare
 }
 
 /// The path of the tested object, and its key in the database.
@@ -181,6 +191,7 @@ fn flags(path: &str, setting: &Setting, value: &Value) -> Vec<String> {
     let plain = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let one = |text: String| vec![format!("{name}={text}")];
     match (&setting.holds, value) {
+        (_, Value::Null) => vec![format!("--reset={path}")],
         (Holds::Own(_, Shape::Objects(_)), value) => one(value.to_string()),
         (Holds::Own(_, Shape::Pair(..)), value) => one(format!("{}..{}", value[0], value[1])),
         (Holds::Own(_, Shape::Patterns(_)), Value::Object(patterns)) => {
@@ -229,7 +240,12 @@ impl Walk {
     fn run(&self, words: &[&str], flags: &[String], at: &str) -> String {
         let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
         let words = [words, &flags].concat();
-        self.paceline(&words).unwrap_or_else(|error| panic!("{at}: {words:?}: {error}"))
+        // The files of the examples do not exist, so the frontend is changed and cannot serve as it says.
+        let is_changed = "is changed, but the HTTP door differs from the configuration";
+        match self.paceline(&words) {
+            Err(error) if error.contains(is_changed) => String::new(),
+            done => done.unwrap_or_else(|error| panic!("{at}: {words:?}: {error}")),
+        }
     }
 
     /// The tested object as the command line lists it.

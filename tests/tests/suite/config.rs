@@ -115,7 +115,7 @@ fn check_tells_every_place_and_the_exit_code_says_so() {
     assert!(code == 1 && !told.contains("the rest is checked"), "{told}");
     let (code, told) = check(&written(&scratch, "[[rule]]\nmatch.usr = 'x'\nreject = true\n"));
     assert!(
-        code == 0 && told.contains("paceline.toml:2:1: warning: rule 10 matches `usr`"),
+        code == 0 && told.contains("paceline.toml:2:1: warning: rule 10: match: it matches `usr`"),
         "{told}"
     );
     let (code, told) = check(&scratch.path().join("nowhere.toml"));

@@ -5,11 +5,12 @@ use paceline_tests::{Daemon, Launch, Scratch};
 use std::process::Command;
 
 /// Each setting that has no effect, in an otherwise valid file.
-const IDLE: [(&str, &str); 5] = [
+const IDLE: [(&str, &str); 6] = [
     ("threads.min", "[[pool]]\nname = 'p'\npriority = [1, 2]\nthreads = { min = 2 }\n"),
     ("group", "[[pool]]\nname = 'p'\npriority = [1, 2]\ngroup = 'g'\n"),
     ("stack_bytes", "[[pool]]\nname = 'p'\npriority = [1, 2]\nstack_bytes = 65536\n"),
     ("heap_bytes_max", "[[pool]]\nname = 'p'\npriority = [1, 2]\nheap_bytes_max = 65536\n"),
+    ("sqlite", "[[sql_target]]\nname = 'notes'\nsqlite = 'notes.db'\n"),
     (
         "status",
         "[[frontend]]\nname = 'web'\nlisten = '127.0.0.1:0'\nbackend = 'app'\n\
@@ -55,16 +56,6 @@ fn check_apply_and_doctor_warn_of_settings_that_do_nothing() {
         let told = doctor(&daemon);
         assert!(warns(&told), "{setting}: {told}");
     }
-}
-
-#[test]
-fn serve_and_doctor_warn_of_an_sql_door() {
-    let scratch = Scratch::new();
-    let daemon = Launch::new(&scratch).option("--sql", "127.0.0.1:5433").start().unwrap();
-    let told = doctor(&daemon);
-    assert!(told.contains("--sql does nothing"), "{told}");
-    let log = daemon.terminate().log;
-    assert!(log.contains("WARN") && log.contains("--sql does nothing"), "{log}");
 }
 
 /// A shipped example causes no warning except about missing files.

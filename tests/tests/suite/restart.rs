@@ -131,7 +131,8 @@ fn under_load_and_kill_9_nothing_is_granted_twice_p3() {
                     let path = format!("/v1/permits/c{client}-{turn}");
                     // An unanswered request is repeated after the daemon is back.
                     let status = retry(socket, &mut api, up, stop, |api| {
-                        api.send("PUT", &path, Some(&body.to_string()));
+                        api.try_send("PUT", &path, Some(&body.to_string()))
+                            .map_err(|error| error.to_string())?;
                         api.try_answer()
                     });
                     match status {
@@ -148,7 +149,7 @@ fn under_load_and_kill_9_nothing_is_granted_twice_p3() {
                         assert_eq!(disks[*disk].swap(0, Ordering::SeqCst), client);
                     }
                     let status = retry(socket, &mut api, up, stop, |api| {
-                        api.send("DELETE", &path, None);
+                        api.try_send("DELETE", &path, None).map_err(|error| error.to_string())?;
                         api.try_answer()
                     });
                     // The unanswered attempt may already have released it.

@@ -127,6 +127,8 @@ impl World {
         for path in ["/v1/frontends/g", "/v1/backends/c", "/v1/servers/b/t"] {
             self.admin("DELETE", path, &Value::Null);
         }
+        self.admin("DELETE", "/v1/sql-targets/t", &Value::Null);
+        self.admin("PUT", "/v1/sql-targets/s", &json!({ "sqlite": "a.db" }));
         self.admin("PUT", "/v1/backends/b", &json!({ "persistent": false }));
         let server = json!({ "address": "127.0.0.1:1", "persistent": false });
         self.admin("PUT", "/v1/servers/b/s", &server);

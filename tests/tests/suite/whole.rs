@@ -4,7 +4,7 @@ use paceline_tests::server::paceline_binary;
 use paceline_tests::{Daemon, Launch, Scratch};
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -291,7 +291,8 @@ fn open_sockets_can_be_reached_and_files_stay_closed() {
         assert_eq!(mode(&data), directory, "{socket}");
         for entry in std::fs::read_dir(&data).unwrap() {
             let path = entry.unwrap().path();
-            let expected = match path.extension().is_some_and(|end| end == "sock") {
+            let is_socket = path.symlink_metadata().unwrap().file_type().is_socket();
+            let expected = match is_socket {
                 true => u32::from_str_radix(socket, 8).unwrap(),
                 false => 0o600,
             };

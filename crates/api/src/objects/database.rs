@@ -123,7 +123,8 @@ pub(crate) fn own_problem(error: &Error) -> Problem {
         tag::TIMED_OUT => Problem::conflict("the object changed meanwhile")
             .hint("read it again and repeat the edit"),
         tag::RESOURCES | tag::IO => Problem::not_kept(error),
-        tag::NOT_ALLOWED => Problem::permission().hint(error.details.clone()),
+        // No other reason forbids changes of this database.
+        tag::NOT_ALLOWED => Problem::read_only(),
         tag::SYNTAX => Problem::bad_request(error.details.clone()),
         _ => Problem::internal(&error.to_string()),
     }

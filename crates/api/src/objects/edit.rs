@@ -44,6 +44,7 @@ pub(super) async fn set<O: Object>(
         .select(table, tests_of(&found));
     let results = database::edit(app, caller, changed).await;
     let results = results.map_err(|error| database::problem::<O>(&error, key))?;
-    let object = first_row(&results).as_ref().map(describe::<O>).unwrap_or_default();
-    ok(&warned::<O>(app, key, object))
+    let row = first_row(&results).unwrap_or_default();
+    let object = describe::<O>(&row);
+    ok(&warned::<O>(app, key, &row, object))
 }

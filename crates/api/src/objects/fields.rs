@@ -73,14 +73,19 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Reads an object of settings; `null` counts as an object in which every member is `null`.
+    /// Reads an object of settings; `null`, or the word that stands for no settings, counts as an object in which every
+    /// member is `null`.
     fn table(
         &mut self,
         setting: &Setting,
         inner: &'static [Setting],
         members: &mut Members,
     ) -> Result<(), Problem> {
-        let is_null = members.is_null(setting.name);
+        let word = setting.word().filter(|word| members.peek(setting.name) == Some(&json!(word)));
+        if word.is_some() {
+            members.take(setting.name);
+        }
+        let is_null = word.is_some() || members.is_null(setting.name);
         let Some(mut object) = members.object(setting.name)? else {
             if is_null || self.reading.resets() {
                 let columns = inner.iter().map(|one| (one.column.to_owned(), nothing_of(one)));

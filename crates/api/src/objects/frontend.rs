@@ -3,6 +3,7 @@
 use super::Object;
 use super::fields::Reading;
 use super::values::Row;
+use crate::App;
 use crate::members::Members;
 use crate::respond::{Problem, shown};
 use paceline_catalogue::{FRONTENDS, Kind};
@@ -11,6 +12,13 @@ use serde_json::{Map, Value, json};
 
 /// The table Frontend.
 pub(super) struct Frontend;
+
+/// Why a frontend does not serve as configured, if it does not.
+pub(super) fn problem(app: &App, name: &str) -> Option<String> {
+    let door = app.host.control().http().state();
+    let found = door.problems.iter().find(|one| one.frontend.as_deref() == Some(name));
+    found.map(|one| one.message.clone())
+}
 
 /// The text between a backend and its condition in the column `use_backend`.
 const WHEN: &str = " when ";

@@ -11,9 +11,10 @@ use crate::respond::{Problem, shown};
 use crate::{App, query};
 use axum::http::Uri;
 use paceline_catalogue::{Kind, RESOURCES};
+use paceline_host::WaitsFor;
 use paceline_tables::value::{Atom, Datum};
 use paceline_tables::{Function, Transaction};
-use paceline_types::Uuid;
+use paceline_types::{RequestId, Uuid};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeSet, HashMap};
 
@@ -52,6 +53,25 @@ impl Object for Resource {
             members.take("parents");
         }
         Ok(())
+    }
+
+    fn still_used(app: &App, key: &str) -> Option<String> {
+        let mut holders = vec![];
+        app.host.control().look(RequestId(0), usize::MAX, |request, why| {
+            let claims = request.claims.iter().any(|claim| &*claim.resource == key);
+            if claims && why.waits_for == WaitsFor::Nothing {
+                holders.push(why.id.0);
+            }
+        });
+        let first = holders.first()?;
+        let (requests, hold) = match holders.len() {
+            1 => (format!("request {first}"), "holds"),
+            count => (format!("request {first} and {} more", count - 1), "hold"),
+        };
+        Some(format!(
+            "resource {:?}: {requests} still {hold} it; claims on its former parents no longer wait for it",
+            shown(key)
+        ))
     }
 
     fn show(row: &Row, object: &mut Map<String, Value>) {

@@ -48,6 +48,17 @@ impl Object for Rule {
         read_action(members, reading, row)
     }
 
+    fn settle_resets(members: &mut Members, row: &Row) {
+        // All actions share one column, so a reset of another one would clear the rule's own.
+        let action = text_in(row, "action").unwrap_or_default();
+        let own = action.split(' ').next().unwrap_or_default();
+        for word in NUMBERED.into_iter().chain(["reject"]).filter(|word| *word != own) {
+            if matches!(members.peek(word), Some(Value::Null | Value::Bool(false))) {
+                members.given(word);
+            }
+        }
+    }
+
     fn show(row: &Row, object: &mut Map<String, Value>) {
         show(row, object);
     }
@@ -219,8 +230,8 @@ async fn new(
             .select(table, [("number", Function::Equal, value)]);
         match edit(&app, &identity, added).await {
             Ok(results) => {
-                let rule = first_row(&results).as_ref().map(describe::<Rule>).unwrap_or_default();
-                return made(&warned::<Rule>(&app, &own.to_string(), rule));
+                let row = first_row(&results).unwrap_or_default();
+                return made(&warned::<Rule>(&app, &own.to_string(), &row, describe::<Rule>(&row)));
             }
             // Another client took the number in between.
             Err(error)

@@ -56,6 +56,10 @@ fn held() -> Value {
             "released": flag(),
             "written": { "type": "boolean", "description": "False if the release is not on disk yet." },
         }), &[]),
+        "Deleted": answer(json!({
+            "deleted": flag(),
+            "warnings": { "type": "array", "items": text(), "description": "The requests that still hold it." },
+        }), &[]),
         "Permit": answer(json!({
             "permit": { "type": "string", "description": "Its name, for its user and for operators." },
             "request": number(), "priority": number(), "pool": text(), "granted_at": moment(),
@@ -163,21 +167,35 @@ fn daemon() -> Value {
     );
     let wrong = answer(
         json!({
-            "line": number(), "column": number(), "message": text(), "hint": text(),
+            "line": number(), "column": number(), "message": text(), "hint": text(), "file": text(),
         }),
-        &["hint"],
+        &["hint", "file"],
     );
     let error = json!({
         "error": { "type": "string", "description": "A word for programs." },
         "message": { "type": "string", "description": "A sentence for people." },
         "hint": { "type": "string", "description": "What to try next." },
         "reason": { "type": "string", "description": "Why a request was refused." },
-        "request": number(), "retry_after": number(), "rule": number(), "by": text(), "owner": or_null(text()),
+        "request": number(), "retry_after": number(), "rule": number(), "by": text(),
+        "waited": { "type": "string", "description": "How long a refused request waited." },
+        "max": { "type": "string", "description": "How long a refused request may wait." },
+        "owner": or_null(text()),
         "place": { "type": "object", "description": "What the error is about." },
         "errors": list(&wrong),
     });
-    let optional =
-        ["hint", "reason", "request", "retry_after", "rule", "by", "owner", "place", "errors"];
+    let optional = [
+        "hint",
+        "reason",
+        "request",
+        "retry_after",
+        "rule",
+        "by",
+        "waited",
+        "max",
+        "owner",
+        "place",
+        "errors",
+    ];
     json!({
         "Health": answer(json!({ "status": text() }), &[]),
         "Identity": answer(json!({ "user": text(), "role": text(), "host": text() }), &[]),
@@ -185,14 +203,16 @@ fn daemon() -> Value {
             "version": text(), "pid": number(), "now": moment(), "read_only": flag(), "sync": text(),
             "databases": list(&text()), "open_files_max": or_null(number()),
             "warnings": list(&text()), "draining": flag(), "http": http,
+            "requests": answer(json!({ "running": number(), "waiting": number() }), &[]),
             "reload": { "type": "object", "description": "How the files of `--config` were last read." },
         }), &["reload"]),
         "Edit": answer(json!({
             "op": { "type": "string", "description": "`create`, `change`, `delete`, `drift` or `warning`." },
             "kind": text(), "name": text(), "members": list(&text()), "taken_over": flag(), "deleted": flag(),
             "renamed": { "type": "string", "description": "What the object is called, if it was renamed since the file was applied." },
-            "message": text(), "line": number(), "column": number(),
-        }), &["kind", "name", "members", "taken_over", "deleted", "renamed", "message", "line", "column"]),
+            "priority": { "type": "array", "items": number(), "description": "The priorities that an imported pool gets." },
+            "message": text(), "line": number(), "column": number(), "file": text(),
+        }), &["priority", "kind", "name", "members", "taken_over", "deleted", "renamed", "message", "line", "column", "file"]),
         "Document": { "type": "object", "description": "An OpenAPI document." },
         "Error": answer(error, &optional),
     })

@@ -77,6 +77,19 @@ pub(super) fn all() -> Map<String, Value> {
             "place": place(),
         }), &["session"]),
         "Unlock": body(json!({ "session": session }), &[]),
+        "ConfigFiles": body(json!({
+            "files": {
+                "type": "array",
+                "items": body(json!({
+                    "file": { "type": "string", "description": "The name of the file, which owns the objects it creates." },
+                    "directory": {
+                        "type": "string",
+                        "description": "The absolute path of the directory that relative file names in the text refer to.",
+                    },
+                    "text": { "type": "string", "description": "Its content, in TOML." },
+                }), &["file", "text"]),
+            },
+        }), &["files"]),
         "Cancel": body(json!({
             "reason": { "type": "string", "description": "The reason, which the client of the request is shown." },
         }), &[]),

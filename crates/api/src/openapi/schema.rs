@@ -98,6 +98,9 @@ fn object(kind: &'static Kind, used: Use) -> Value {
             "description": "In the answer to an edit: settings of the object that work but are probably mistakes.",
         });
     }
+    if kind.table == "User" {
+        object["properties"]["sql_password"] = has_password(used);
+    }
     if kind.table == "Token" && used == Use::Answer {
         for (name, doc) in [("created", "When it was issued."), ("expires", "When it expires.")] {
             let moment = json!({ "type": "string", "format": "date-time", "description": doc });
@@ -107,6 +110,19 @@ fn object(kind: &'static Kind, used: Use) -> Value {
     object["description"] = kind.doc.into();
     object["required"] = required.into();
     object
+}
+
+/// Whether a user has a password, which itself is never shown.
+fn has_password(used: Use) -> Value {
+    match used {
+        Use::Answer => json!({
+            "type": "boolean",
+            "description": "Whether SQL clients can log in with a password; left out if not.",
+        }),
+        _ => json!({
+            "description": "Ignored, so that an object that was read can be sent back unchanged.",
+        }),
+    }
 }
 
 /// A missing list is an empty one.
@@ -127,6 +143,9 @@ fn table(settings: &[&Setting], used: Use) -> Value {
 
 fn member(setting: &Setting, used: Use) -> Value {
     let mut member = form(&setting.holds, used);
+    if let Some(only) = setting.word().filter(|_| used != Use::Answer) {
+        member = json!({ "anyOf": [word(&[only], used), member] });
+    }
     let is_optional = setting.default != Default::Required || is_list(setting);
     if used != Use::Answer && is_optional {
         member = or_null(member);
@@ -173,7 +192,7 @@ fn form(holds: &Holds, used: Use) -> Value {
 
 fn own(shape: &Shape, used: Use) -> Value {
     match shape {
-        Shape::Text => text(),
+        Shape::Text | Shape::Secret => text(),
         Shape::Flag => flag(),
         Shape::Integer(min, max) => integer(*min, *max),
         Shape::OneOf(words) => word(words, used),

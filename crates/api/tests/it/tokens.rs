@@ -207,14 +207,48 @@ fn users_get_roles_by_admins() {
     assert_eq!(admin.get("/v1/users").expect(200), json!([eva]));
     admin.put("/v1/users/eva", json!({ "role": "operator" })).expect(200);
     assert_eq!(admin.get("/v1/users/eva").expect(200)["role"], "operator");
-    admin.put("/v1/users/max", json!({})).expect_error(400, "bad_request");
-    admin.put("/v1/users/max", json!({ "role": "king" })).expect_error(400, "bad_request");
+    admin.put("/v1/users/max", json!({ "role": "king" })).expect_error(422, "constraint");
     let mut operator = world.with_token("o", "operator");
     operator.get("/v1/users").expect(200);
     operator.delete("/v1/users/eva").expect_error(403, "permission");
     operator.put("/v1/users/o", json!({ "role": "admin" })).expect_error(403, "permission");
     admin.delete("/v1/users/eva").expect(204);
     admin.delete("/v1/users/eva").expect_error(404, "not_found");
+}
+
+/// A user may have a password for SQL clients and no role. The verifier is never shown, and only admins read its table.
+#[test]
+fn users_have_passwords_that_are_never_shown() {
+    const VERIFIER: &str = "SCRAM-SHA-256$4096:W22ZaJ0SNY7soEsUEjb6gQ==\
+                            $WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmtbsT4qY=\
+                            :wfPLwcE6nTWhTAmQ7tl2KeoiWGPlZqQxSrmfPwDl2dU=";
+    let world = World::new();
+    let mut admin = world.unix();
+    assert_eq!(admin.put("/v1/users/max", json!({})).expect(201), json!({ "name": "max" }));
+    let app = admin.put("/v1/users/app", json!({ "sql_verifier": VERIFIER })).expect(201);
+    assert_eq!(app, json!({ "name": "app", "sql_password": true }));
+    // What is not given stays, and what was shown can be sent back.
+    let with_role = json!({ "name": "app", "role": "client", "sql_password": true });
+    let mut changed = admin.put("/v1/users/app", json!({ "role": "client" })).expect(200);
+    changed.as_object_mut().unwrap().remove("warnings");
+    assert_eq!(changed, with_role);
+    assert_eq!(admin.put("/v1/users/app", changed).expect(200)["sql_password"], true);
+    let mut viewer = world.with_token("v", "viewer");
+    let list = viewer.get("/v1/users").expect(200);
+    assert_eq!(list, json!([with_role, { "name": "max" }]));
+    let exported = viewer.get("/v1/config").text;
+    assert!(exported.contains("name = \"app\"") && !exported.contains("SCRAM"), "{exported}");
+    for bad in [json!("secret"), json!("SCRAM-SHA-256$1:a$b:c")] {
+        let body = json!({ "sql_verifier": bad });
+        let error = admin.put("/v1/users/app", body).expect_error(422, "constraint");
+        assert!(error.to_string().contains("sql_password"), "{error}");
+    }
+    admin.put("/v1/users/app", json!({ "sql_verifier": 7 })).expect_error(400, "bad_request");
+    let body = json!({ "sql_verifier": VERIFIER });
+    world.with_token("o", "operator").put("/v1/users/max", body).expect_error(403, "permission");
+    let without = json!({ "sql_verifier": null, "role": null });
+    assert_eq!(admin.put("/v1/users/app", without).expect(200), json!({ "name": "app" }));
+    admin.delete("/v1/users/app").expect(204);
 }
 
 /// The route accepts an operator; the changes of the edit decide.
@@ -313,6 +347,43 @@ fn a_permit_belongs_to_whoever_asked_for_it() {
     assert_eq!(given[0]["object"], object);
     let text = format!("{records:?}");
     assert!(text.contains("give back the permit of request") && !text.contains("job"), "{text}");
+}
+
+/// A1: a client that knows the name of another user's session can end it, and can unlock for it.
+#[test]
+fn what_is_released_in_the_session_of_another_user_is_recorded_a1() {
+    let world = World::new();
+    let mut eva = world.with_token("eva", "client");
+    let mut max = world.with_token("max", "client");
+    let begin = |client: &mut crate::client::Client| {
+        let begun = client.post("/v1/sessions", json!({ "lease": "60s" })).expect(201);
+        begun["session"].as_str().unwrap().to_owned()
+    };
+    let (first, own) = (begin(&mut eva), begin(&mut eva));
+    for lock in ["l", "m"] {
+        eva.put(&format!("/v1/locks/{lock}"), json!({ "session": first })).expect(200);
+    }
+    max.delete(&format!("/v1/locks/l?session={first}")).expect(204);
+    max.delete(&format!("/v1/locks/l?session={first}")).expect_error(409, "conflict");
+    max.delete(&format!("/v1/sessions/{first}")).expect(204);
+    max.delete(&format!("/v1/sessions/{first}")).expect_error(404, "not_found");
+    eva.put("/v1/locks/l", json!({ "session": own })).expect(200);
+    eva.delete(&format!("/v1/locks/l?session={own}")).expect(204);
+    eva.delete(&format!("/v1/sessions/{own}")).expect(204);
+    let records = world.audit_at_end();
+    let told = |record: &&Value| ["unlock", "end"].iter().any(|what| record["what"] == *what);
+    let told: Vec<_> = records.iter().filter(told).collect();
+    assert_eq!(told.len(), 2, "what users release of their own is not recorded: {told:?}");
+    for (record, (what, object)) in
+        told.iter().zip([("unlock", "the lock l of the session"), ("end", "the session")])
+    {
+        assert_eq!(record["what"], what);
+        let shown = record["object"].as_str().unwrap();
+        assert!(shown.starts_with(object) && shown.ends_with("of eva"), "{shown}");
+        assert!(record["who"].as_str().unwrap().starts_with("api:max@127.0.0.1"), "{record}");
+    }
+    let text = format!("{records:?}");
+    assert!(!text.contains(&*first) && !text.contains(&*own), "secrets: {text}");
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod history;
 mod keys;
 mod model;
 mod rate;
+mod shares;
 mod watch;
 
 use super::Checkpoints;

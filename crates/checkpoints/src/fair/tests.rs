@@ -1,6 +1,6 @@
-//! Tags, from the definition of start-time fair queuing in the engine note.
+//! Tags, from the definition of weighted fair queuing in the engine note.
 
-use super::{Ahead, Fair, FlowKey, is_shared};
+use super::{Ahead, Fair, FlowKey, SHARE, is_shared};
 use crate::hash::KeyHash;
 use paceline_types::limits::{FLOWS_MAX, SHARED_FLOWS};
 use paceline_types::{Priority, Rank, RequestId, Span, Time, Toll};
@@ -11,7 +11,8 @@ fn rank(id: u64) -> Rank {
 }
 
 fn join(fair: &mut Fair, flow: u64, id: u64, share: u64) -> FlowKey {
-    fair.join(KeyHash([flow, 0]), rank(id), Toll { cost: 1, share })
+    let weight = (SHARE / share) as u32;
+    fair.join(KeyHash([flow, 0]), rank(id), Toll { cost: 1, share }, weight)
 }
 
 fn serve(fair: &mut Fair) -> u64 {
@@ -39,17 +40,20 @@ fn a_resting_flow_has_neither_credit_nor_debt() {
     assert_eq!([serve(&mut fair), serve(&mut fair)], [10, 4]);
 }
 
-/// A flow that was just served and returns at once waits for its finish tag.
+/// A flow that was just served and returns at once starts at its finish tag, which is ahead of V.
 #[test]
 fn an_idle_flow_is_remembered_while_it_is_ahead() {
     let mut fair = Fair::default();
-    for id in 1..=3 {
+    for id in 1..=5 {
         join(&mut fair, 1, id, 10);
     }
-    join(&mut fair, 2, 4, 25);
-    assert_eq!([serve(&mut fair), serve(&mut fair)], [1, 4]);
-    join(&mut fair, 2, 5, 25);
-    assert_eq!([serve(&mut fair), serve(&mut fair), serve(&mut fair)], [2, 3, 5]);
+    join(&mut fair, 2, 6, 25);
+    assert_eq!([serve(&mut fair), serve(&mut fair), serve(&mut fair)], [1, 2, 6]);
+    // V is 14. From there it would finish at 34, before the fourth.
+    assert_eq!(fair.time, 14);
+    join(&mut fair, 2, 7, 20);
+    let order = [serve(&mut fair), serve(&mut fair), serve(&mut fair), serve(&mut fair)];
+    assert_eq!(order, [3, 4, 7, 5]);
     assert_eq!(fair.len(), 0);
 }
 
@@ -182,6 +186,48 @@ fn a_large_share_holds_up_no_other_flow() {
     }
 }
 
+/// A waiter of this cost and a weight of one.
+fn join_cost(fair: &mut Fair, flow: u64, id: u64, cost: u64) {
+    fair.join(KeyHash([flow, 0]), rank(id), Toll { cost, share: cost * SHARE }, 1);
+}
+
+/// Nor does one that was served before the others came: V does not rise by all of its cost.
+#[test]
+fn a_large_share_that_was_served_holds_up_no_other_flow() {
+    let mut fair = Fair::default();
+    join_cost(&mut fair, 3, 0, 1_000_000);
+    join_cost(&mut fair, 4, 1, 1_000_000);
+    serve(&mut fair);
+    for id in 2..8 {
+        join_cost(&mut fair, 1, id, 1);
+    }
+    let (mut serial, mut passed) = (8, 0);
+    join_cost(&mut fair, 2, serial, 1);
+    for id in 9..300 {
+        if serve(&mut fair) == serial {
+            (serial, passed) = (id, 0);
+            join_cost(&mut fair, 2, id, 1);
+        } else {
+            passed += 1;
+            join_cost(&mut fair, 1, id, 1);
+        }
+        assert!(passed <= 4, "{passed} were served before it");
+    }
+}
+
+/// A newcomer does not start behind all flows that wait: it would be served until it has caught up with them.
+#[test]
+fn a_newcomer_starts_no_earlier_than_the_first_waiter() {
+    let mut fair = Fair::default();
+    for id in 0..3 {
+        join_cost(&mut fair, 1, id, 1_000_000);
+    }
+    assert_eq!(serve(&mut fair), 0);
+    join_cost(&mut fair, 2, 3, 1);
+    assert_eq!([serve(&mut fair), serve(&mut fair)], [3, 1]);
+    assert_eq!(fair.time, 1_000_000 * u128::from(SHARE));
+}
+
 /// The cheap lower bound of the cost before a waiter never exceeds the real cost, and is short by no more
 /// than one waiter of each flow.
 #[test]
@@ -200,7 +246,8 @@ fn the_least_cost_before_is_close() {
             let weight = if same { 1 + flow % 7 } else { 1 + below(7) };
             let cost = 1 + below(costs);
             let toll = Toll { cost, share: (cost << 20) / weight };
-            fair.join(KeyHash([flow, 0]), rank(1_000 + below(1_000) * 1_000 + id), toll);
+            let rank = rank(1_000 + below(1_000) * 1_000 + id);
+            fair.join(KeyHash([flow, 0]), rank, toll, weight as u32);
             if below(3) == 0 {
                 fair.serve();
             }
@@ -208,8 +255,9 @@ fn the_least_cost_before_is_close() {
         for probe in 0..200 {
             let key = fair.flow_of(KeyHash([below(flows + 2), 0]));
             let rank = rank(below(1_100) * 1_000 + 999);
+            let share = ((1 + below(costs)) << 20) / (1 + below(7));
             let (least, exact) =
-                (fair.cost_before_min(key, rank), fair.cost_before(key, rank, None));
+                (fair.cost_before_min(key, rank, share), fair.cost_before(key, rank, share, None));
             assert!(least <= exact, "round {round}, probe {probe}: {least} {exact}");
             let most = least + (flows + 1) * (costs + 1);
             assert!(!same || exact <= most, "round {round}, probe {probe}: {exact} {most}");
@@ -231,7 +279,8 @@ fn who_is_ahead_is_who_is_served_before() {
         for id in 0..1 + below(500) {
             let toll = Toll { cost: 1 + below(4), share: 1 + below(5) };
             let rank = rank(1_000 + below(50) * 1_000 + id);
-            keys.insert(rank, fair.join(KeyHash([below(flows), 0]), rank, toll));
+            let weight = 1 + below(4) as u32;
+            keys.insert(rank, fair.join(KeyHash([below(flows), 0]), rank, toll, weight));
             if below(4) == 0 {
                 keys.remove(&fair.serve().unwrap().0);
             }

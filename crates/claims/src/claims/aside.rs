@@ -56,6 +56,7 @@ impl Claims {
             rank,
             session,
             within: Box::default(),
+            beside: Box::default(),
             sequence: self.sequence,
             stage: Stage::Aside(aside),
             is_eligible: false,

@@ -126,6 +126,7 @@ impl Claims {
         rank: Rank,
         session: Option<SessionId>,
         within: &[SessionId],
+        beside: &[RequestId],
     ) -> Option<(Box<str>, RequestId)> {
         if !self.sessions.may_nest() {
             return None;
@@ -134,6 +135,7 @@ impl Claims {
             rank,
             session,
             within: within.into(),
+            beside: beside.into(),
             sequence: self.sequence,
             stage: Stage::Free,
             is_eligible: false,
@@ -374,7 +376,9 @@ impl<'a> Search<'a> {
                 return;
             }
             self.work = self.work.saturating_sub(PLACE_COST);
-            self.meet_waiter(waiter, way, true);
+            if claims.requests.get(&waiter).is_none_or(|waiter| !waiter.beside.contains(&id)) {
+                self.meet_waiter(waiter, way, true);
+            }
         }
     }
 

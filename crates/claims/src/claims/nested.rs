@@ -111,10 +111,11 @@ impl Claims {
         self.sessions.last = self.sessions.last.max(id);
     }
 
-    /// Sets the sessions that a waiter runs within: they end only after it.
-    pub fn set_within(&mut self, id: RequestId, within: &[SessionId]) {
+    /// Sets the sessions that a waiter runs within, which end only after it, and the holders of its sessions that it is
+    /// not nested in, although their numbers are lower.
+    pub fn set_within(&mut self, id: RequestId, within: &[SessionId], beside: &[RequestId]) {
         let Some(request) = self.requests.get_mut(&id) else { return };
-        request.within = within.into();
+        (request.within, request.beside) = (within.into(), beside.into());
         if request.stage.is_waiting() {
             within.iter().for_each(|session| self.sessions.wait(*session, id));
             self.looks.add(id, &self.sessions);
@@ -137,6 +138,17 @@ impl Claims {
         request.sessions().for_each(|session| self.sessions.leave(session, request.rank.id));
     }
 
+    /// The holders of a waiter's sessions that the waiter is not nested in, at most `HOLDERS_MAX`.
+    #[must_use]
+    pub fn beside(&self, id: RequestId) -> Box<[RequestId]> {
+        let Some(request) = self.requests.get(&id) else { return Box::default() };
+        let is_beside = |id: &RequestId| {
+            self.requests.get(id).is_some_and(|holder| !request.is_nested_in(holder))
+        };
+        let holders = |session| self.sessions.holders(session).take(HOLDERS_MAX);
+        request.sessions().flat_map(holders).filter(is_beside).take(HOLDERS_MAX).collect()
+    }
+
     /// Whether a waiter is nested in any holder.
     pub(super) fn is_nested(&self, request: &Request) -> bool {
         let nested_in = |id: RequestId| {
@@ -156,7 +168,9 @@ impl Request {
     /// Whether a holder may not end before this waiter has run.
     pub(super) fn is_nested_in(&self, holder: &Self) -> bool {
         let mut sessions = self.sessions();
-        holder.last_at_start < self.rank.id && sessions.any(|own| holder.session == Some(own))
+        holder.last_at_start < self.rank.id
+            && sessions.any(|own| holder.session == Some(own))
+            && !self.beside.contains(&holder.rank.id)
     }
 }
 

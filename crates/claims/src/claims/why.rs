@@ -70,17 +70,18 @@ impl Claims {
     }
 
     /// Whether a newcomer would wait for its own session: for a claim that the session holds, or for an
-    /// eligible waiter that waits for one, and so on. Returns the resource it asks for, and the blocking
-    /// request of its session.
+    /// eligible waiter that waits for one, and so on. The requests in `beside` do not count. Returns the resource it
+    /// asks for, and the blocking request of its session.
     #[must_use]
     pub fn own_way(
         &self,
         wanted: &WantedClaims,
         rank: Rank,
         session: SessionId,
+        beside: &[RequestId],
     ) -> Option<(Box<str>, RequestId)> {
         let (roots, marks) = self.with_made(wanted);
-        self.own_way_at(&roots, &marks, rank, session)
+        self.own_way_at((&roots, &marks), rank, session, beside)
     }
 
     /// The same for a waiter, after it was aside; also for the sessions that it runs within.
@@ -89,18 +90,19 @@ impl Claims {
         let request = self.requests.get(&id).filter(|request| request.stage.is_waiting())?;
         let mut sessions = request.session.iter().chain(within);
         sessions.find_map(|session| {
-            self.own_way_at(&request.roots, &request.marks, request.rank, *session)
+            let wanted = (&request.roots[..], &request.marks[..]);
+            self.own_way_at(wanted, request.rank, *session, &request.beside)
         })
     }
 
     fn own_way_at(
         &self,
-        roots: &[Root],
-        marks: &[Mark],
+        (roots, marks): (&[Root], &[Mark]),
         rank: Rank,
         session: SessionId,
+        beside: &[RequestId],
     ) -> Option<(Box<str>, RequestId)> {
-        let own = self.own_marks(session);
+        let own = self.own_marks(session, beside);
         if own.is_empty() {
             return None;
         }
@@ -108,7 +110,7 @@ impl Claims {
             let root = roots.get(usize::from(root)).or(roots.last());
             root.map_or("", |root| self.name(root.key)).into()
         };
-        let direct = own_clash(marks, &own).or_else(|| self.held_clash(marks, session));
+        let direct = own_clash(marks, &own).or_else(|| self.held_clash(marks, session, beside));
         if let Some((root, id)) = direct {
             return Some((name(root), id));
         }
@@ -137,22 +139,33 @@ impl Claims {
 
     /// Which of the marks clashes with a holder of this session. Starts from the marks, for a session that
     /// holds more marks than are searched.
-    fn held_clash(&self, marks: &[Mark], session: SessionId) -> Option<(u16, RequestId)> {
+    fn held_clash(
+        &self,
+        marks: &[Mark],
+        session: SessionId,
+        beside: &[RequestId],
+    ) -> Option<(u16, RequestId)> {
         marks.iter().take(WAITERS_MAX).find_map(|mark| {
             let node = self.nodes.node(mark.key)?;
             let modes = mark.mode.clashing().iter();
             let mut holders =
                 modes.flat_map(|mode| node.ranks(Tag::Held(*mode), None).take(WAITERS_MAX));
             let is_own = |rank: &Rank| {
-                self.requests.get(&rank.id).is_some_and(|other| other.session == Some(session))
+                let holder = self.requests.get(&rank.id).filter(|_| !beside.contains(&rank.id));
+                holder.is_some_and(|holder| holder.session == Some(session))
             };
             holders.find(is_own).map(|rank| (mark.root, rank.id))
         })
     }
 
-    /// The marks that a session holds, in order.
-    fn own_marks(&self, session: SessionId) -> Vec<(NodeKey, MarkMode, RequestId)> {
-        let requests = self.sessions.holders(session).filter_map(|id| self.requests.get(&id));
+    /// The marks that a session holds, in order, without those of the requests in `beside`.
+    fn own_marks(
+        &self,
+        session: SessionId,
+        beside: &[RequestId],
+    ) -> Vec<(NodeKey, MarkMode, RequestId)> {
+        let holders = self.sessions.holders(session).filter(|id| !beside.contains(id));
+        let requests = holders.filter_map(|id| self.requests.get(&id));
         let marks = requests.flat_map(|request| {
             request.marks.iter().map(|mark| (mark.key, mark.mode, request.rank.id))
         });

@@ -43,7 +43,7 @@ impl Sessions {
         let wanted = self.bench.wanted(name, Mode::Exclusive);
         let rank = rank(self.last + 1, self.last + 1);
         let claims = &self.bench.claims;
-        let found = claims.would_deadlock(&wanted, rank, Some(SessionId(session)), &[]);
+        let found = claims.would_deadlock(&wanted, rank, Some(SessionId(session)), &[], &[]);
         found.map(|(resource, id)| {
             assert_eq!(&*resource, name);
             id.0

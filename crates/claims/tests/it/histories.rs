@@ -160,7 +160,7 @@ impl History {
         };
         if unknown > 0 && self.random.chance(50) {
             assert!(self.claims.add_aside(RequestId(id), rank, session_id, wanted));
-            self.claims.set_within(RequestId(id), &within_ids);
+            self.claims.set_within(RequestId(id), &within_ids, &[]);
             let mut all = BTreeMap::new();
             for (name, mode) in names {
                 let entry = all.entry(name).or_insert(mode);
@@ -175,7 +175,7 @@ impl History {
         let checked = self.claims.check(&mut wanted, rank);
         self.expect(checked, &request);
         if let (Some(session), false) = (session, self.claims.is_busy()) {
-            let own = self.claims.own_way(&wanted, rank, SessionId(session));
+            let own = self.claims.own_way(&wanted, rank, SessionId(session), &[]);
             let expected = self.model.is_in_own_way(&request.roots, rank, session);
             assert_eq!(own.is_some(), expected, "seed {} {own:?}", self.seed);
             if let Some((resource, holder)) = own {
@@ -190,7 +190,7 @@ impl History {
             self.granted += 1;
         } else {
             self.claims.add(RequestId(id), rank, session_id, wanted);
-            self.claims.set_within(RequestId(id), &within_ids);
+            self.claims.set_within(RequestId(id), &within_ids, &[]);
             self.free.insert(id);
         }
         self.model.requests.insert(id, request);

@@ -83,9 +83,9 @@ fn own_way_is_found_through_waiters() {
     assert!(!bench.exclusive(2, "disk:/dev/da2 disk:/dev/da3"));
     let wanted = bench.wanted("disk:/dev/da3", paceline_types::Mode::Exclusive);
     let rank = crate::rank(3, 3);
-    let own = bench.claims.own_way(&wanted, rank, SessionId(1));
+    let own = bench.claims.own_way(&wanted, rank, SessionId(1), &[]);
     assert_eq!(own, Some(("disk:/dev/da3".into(), RequestId(1))));
-    assert_eq!(bench.claims.own_way(&wanted, rank, SessionId(2)), None, "2 holds nothing");
+    assert_eq!(bench.claims.own_way(&wanted, rank, SessionId(2), &[]), None, "2 holds nothing");
     bench.claims.set_eligible(RequestId(2), false);
-    assert_eq!(bench.claims.own_way(&wanted, rank, SessionId(1)), None, "2 is passed by");
+    assert_eq!(bench.claims.own_way(&wanted, rank, SessionId(1), &[]), None, "2 is passed by");
 }

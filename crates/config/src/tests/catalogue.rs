@@ -59,6 +59,9 @@ fn defaults(kind: &Kind, left_out: &[&str]) -> String {
         }
         let inner: Vec<String> = setting.inner().iter().filter_map(line).collect();
         match &setting.holds {
+            Holds::Table(_) if inner.is_empty() => {
+                lines.extend(line(setting).map(|line| line + "\n"));
+            }
             Holds::Table(_) => {
                 lines += &format!("{} = {{ {} }}\n", setting.name, inner.join(", "));
             }
@@ -71,7 +74,9 @@ fn defaults(kind: &Kind, left_out: &[&str]) -> String {
 /// The defaults of the catalogue are those of the model.
 #[test]
 fn defaults_are_what_nothing_means() {
-    use paceline_catalogue::{BACKENDS, CHECKPOINTS, FRONTENDS, POOLS, RULES, SERVERS};
+    use paceline_catalogue::{
+        BACKENDS, CHECKPOINTS, FRONTENDS, POOLS, RULES, SERVERS, SQL_TARGETS,
+    };
     let on = |kind: &'static Kind| {
         let inner = kind.settings.iter().filter(|one| matches!(one.holds, Holds::Switch(_)));
         let table = |switch: &Setting| {
@@ -84,7 +89,7 @@ fn defaults_are_what_nothing_means() {
         inner.map(table).collect::<String>()
     };
     let server = defaults(&SERVERS, &[]).trim().replace('\n', ", ");
-    let cases: [(&str, String, String); 6] = [
+    let cases: [(&str, String, String); 7] = [
         ("[[pool]]\nname = 'p'\npriority = [1, 2]\n", String::new(), defaults(&POOLS, &[])),
         (
             "[[rule]]\nmatch = { user = 'a' }\nset = 3\n",
@@ -105,6 +110,11 @@ fn defaults_are_what_nothing_means() {
             "[[frontend]]\nname = 'f'\nlisten = '127.0.0.1:1'\n",
             String::new(),
             defaults(&FRONTENDS, &[]),
+        ),
+        (
+            "[[sql_target]]\nname = 'app'\nupstream = 'postgresql://db/app'\n",
+            String::new(),
+            defaults(&SQL_TARGETS, &[]),
         ),
         (
             "[[backend]]\nname = 'b'\n",

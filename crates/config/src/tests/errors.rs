@@ -393,9 +393,8 @@ fn a_check_changes_nothing_and_repeats() {
 }
 
 #[test]
-fn a_user_needs_a_name_and_one_of_the_roles() {
+fn a_user_needs_a_name_and_may_have_one_of_the_roles() {
     for (text, line) in [
-        ("[[user]]\nname = \"eva\"\n", "1:1: this [[user]] has no `role`"),
         ("[[user]]\nrole = \"viewer\"\n", "1:1: this [[user]] has no `name`"),
         ("[[user]]\nname = \"eva\"\nrole = \"root\"\n", "3:8: `role`: "),
         ("[[user]]\nname = \"eva\"\nrole = \"viewer\"\npersistent = true\n", "4:1: "),
@@ -405,6 +404,7 @@ fn a_user_needs_a_name_and_one_of_the_roles() {
         assert!(errors.first().is_some_and(|error| error.starts_with(line)), "{text}{errors:?}");
     }
     assert_eq!(wrong("[[user]]\nname = \"eva\"\nrole = \"viewer\"\n"), [""; 0]);
+    assert_eq!(wrong("[[user]]\nname = \"eva\"\n"), [""; 0], "it may only send governed requests");
 }
 
 #[test]
@@ -421,17 +421,17 @@ fn names_that_are_nearly_well_known_and_rules_that_do_nothing_are_doubtful() {
     for (rule, expected) in [
         (
             "match = { usr = 'x' }\nreject = true",
-            "line 2: rule 10 matches `usr`, did you mean `user`?",
+            "line 2: rule 10: match: it matches `usr`, did you mean `user`?",
         ),
         (
             "match = 'usr exact x'\nreject = true",
-            "line 2: rule 10 matches `usr`, did you mean `user`?",
+            "line 2: rule 10: match: it matches `usr`, did you mean `user`?",
         ),
         ("match = { user = 'x' }\nreject = true", ""),
         ("match = { colour = 'x', 'tag.usr' = 'y' }\nset = 3", ""),
         (
             "match = { user = 'x' }",
-            "line 1: rule 10 does nothing when it matches; \
+            "line 1: rule 10: it does nothing when it matches; \
             give it set, raise, lower or reject",
         ),
         ("match = { user = 'x' }\nlog = true", ""),

@@ -165,7 +165,7 @@ match = "header glob a* and user exact b"
 "#;
     assert_eq!(text, expected);
     let doubt =
-        "line 13: rule 10 does nothing when it matches; give it set, raise, lower or reject";
+        "line 13: rule 10: it does nothing when it matches; give it set, raise, lower or reject";
     let doubts = read(&text).check().unwrap();
     assert_eq!(doubts.iter().map(ToString::to_string).collect::<Vec<_>>(), [doubt]);
 }

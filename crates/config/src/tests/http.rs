@@ -485,31 +485,34 @@ fn what_is_hardly_meant_draws_a_warning() {
     for (text, expected) in [
         (
             format!("{good}[[backend]]\nname = 'b'\nservers = [{{ address = 'b:1' }}]\n"),
-            "line 8: no frontend uses backend `b`",
+            "line 8: backend \"b\": no frontend uses it",
         ),
-        (format!("{FRONTEND}[[backend]]\nname = 'app'\n"), "line 5: backend `app` has no servers"),
+        (
+            format!("{FRONTEND}[[backend]]\nname = 'app'\n"),
+            "line 5: backend \"app\": it has no servers",
+        ),
         (
             "[[frontend]]\nname = 'web'\nlisten = '127.0.0.1:80'\n".to_owned(),
-            "line 1: frontend `web` has no backend and refuses every request; give it backend",
+            "line 1: frontend \"web\": it has no backend and refuses every request; give it backend",
         ),
         (
             good.replace(
                 "backend = 'app'\n",
                 "use_backend = [{ when = 'true', backend = 'app' }]\n",
             ),
-            "line 4: frontend `web` refuses requests that match no line of use_backend; give it backend",
+            "line 4: frontend \"web\": it refuses requests that match no line of use_backend; give it backend",
         ),
         (
             format!("{open}user = 'basic'\n"),
-            "line 8: frontend `web` receives passwords without encryption; give it tls",
+            "line 8: frontend \"web\": user: it receives passwords without encryption; give it tls",
         ),
         (
             format!("{good}proxy_protocol = true\n"),
-            "line 8: frontend `web` accepts no connection, because proxy_protocol needs trusted with the peers that send it",
+            "line 8: frontend \"web\": proxy_protocol: it accepts no connection, because proxy_protocol needs trusted with the peers that send it",
         ),
         (
             format!("{BACKEND}tls = {{ verify = false }}\n{FRONTEND}"),
-            "line 4: backend `app` accepts any certificate, so an attacker on the network can read and change its traffic; remove verify and give it ca",
+            "line 4: backend \"app\": tls.verify: it accepts any certificate, so an attacker on the network can read and change its traffic; remove verify and give it ca",
         ),
         (
             checkpoint("frontend wep", "count = true\n"),

@@ -1,7 +1,8 @@
 //! Texts that would take too much memory or stack are refused.
 
 use super::wrong;
-use crate::{FILE_BYTES_MAX, NESTING_MAX, OBJECTS_MAX, VALUES_MAX, parse};
+use crate::check::COMPARED;
+use crate::{FILE_BYTES_MAX, How, NESTING_MAX, OBJECTS_MAX, Others, VALUES_MAX, parse};
 
 #[test]
 fn a_file_that_is_too_long_is_not_read() {
@@ -60,4 +61,31 @@ fn nesting_is_bounded() {
             assert!(found[0].contains("recur"), "{found:?}");
         }
     }
+}
+
+/// D4: what a check costs grows with the objects, not with their square.
+#[test]
+fn a_check_compares_few_names_for_each_object_d4() {
+    let compared = |count: usize| {
+        let resource =
+            |n: usize| format!("[[resource]]\nname = 'r{n}'\nparents = ['r{}']\n", n / 8);
+        let first = "[[resource]]\nname = 'r0'\n".to_owned();
+        let text: String = std::iter::once(first).chain((1..count).map(resource)).collect();
+        let document = parse(&text).unwrap();
+        let before = COMPARED.get();
+        document.check_beside(&others(count)).unwrap();
+        COMPARED.get() - before
+    };
+    let (few, many) = (compared(500), compared(4_000));
+    assert!(few > 500, "{few}");
+    assert!(many < 16 * few, "8 times the objects: {few} comparisons, then {many}");
+}
+
+/// Objects of other files, as many.
+fn others(count: usize) -> Others {
+    let text: String = (0..count).map(|n| format!("[[resource]]\nname = 'o{n}'\n")).collect();
+    let mut database = super::database();
+    let applied = parse(&text).unwrap().apply(database.store(), How::default());
+    super::execute(&mut database, &applied.operations).unwrap();
+    Others::besides(&parse("").unwrap(), &database.snapshot())
 }

@@ -1,6 +1,6 @@
 //! The rows that the keys of a file become.
 
-use super::{EXAMPLE, HTTP_EXAMPLE, column, object, read};
+use super::{EXAMPLE, HTTP_EXAMPLE, SQL_EXAMPLE, column, object, read};
 use crate::Place;
 
 #[test]
@@ -16,7 +16,7 @@ fn the_example_checks_clean() {
 fn the_examples_use_everything() {
     for kind in crate::keys::KINDS.into_iter().chain(crate::keys::SINGLE) {
         for key in crate::keys::keys(kind).filter(|key| key.idle.is_none()) {
-            let mut lines = EXAMPLE.lines().chain(HTTP_EXAMPLE.lines());
+            let mut lines = EXAMPLE.lines().chain(HTTP_EXAMPLE.lines()).chain(SQL_EXAMPLE.lines());
             let is_used = lines.any(|line| line.starts_with(&format!("{} = ", key.name)));
             assert!(is_used, "{} of {}", key.name, kind.word);
         }

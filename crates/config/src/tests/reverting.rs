@@ -2,7 +2,7 @@
 
 use super::owning::{SERVES, apply, named, names};
 use super::{database, execute, transact};
-use crate::{How, export, revert};
+use crate::{How, export, revert, revert_each};
 
 const POOLS: &str =
     "[[pool]]\nname = 'a'\npriority = [1, 9]\n[[rule]]\nmatch.user = 'eva'\nlower = 5\n";
@@ -40,4 +40,55 @@ fn a_first_application_is_undone_and_other_edits_stay() {
     execute(&mut database, &undo).unwrap();
     assert_eq!(names(&database, "Pool"), ["client", "hand", "old"]);
     assert_eq!(revert(&after, &after, database.store()), []);
+}
+
+/// Another client changed what the files had changed: its value stays, and the rest is undone.
+#[test]
+fn a_value_that_was_edited_since_stays() {
+    let mut database = database();
+    let file = |low: u32, threads: u32| {
+        let text =
+            format!("[[pool]]\nname = 'a'\npriority = [{low}, 9]\nthreads.max = {threads}\n");
+        named("a.toml", &text)
+    };
+    apply(&mut database, &file(1, 2), SERVES);
+    let before = database.snapshot();
+    apply(&mut database, &file(5, 6), SERVES);
+    let after = database.snapshot();
+    transact(
+        &mut database,
+        r#"[{"op": "update", "table": "Pool", "where": [["name", "==", "a"]], "row": {"threads_max": 77}}]"#,
+    );
+    let undo = revert(&before, &after, database.store());
+    execute(&mut database, &undo).unwrap();
+    let text = export(&database.snapshot());
+    assert!(text.contains("priority = [1, 9]") && text.contains("77"), "{text}");
+}
+
+/// Another client made a pool with the name of one that the files deleted: that pool cannot come back, the others do.
+#[test]
+fn an_object_that_cannot_come_back_does_not_stop_the_others() {
+    let mut database = database();
+    let old =
+        "[[pool]]\nname = 'x'\npriority = [60, 60]\n[[pool]]\nname = 'y'\npriority = [61, 61]\n";
+    apply(&mut database, &named("old.toml", old), SERVES);
+    let before = database.snapshot();
+    apply(&mut database, &named("new.toml", POOLS), SERVES);
+    let after = database.snapshot();
+    transact(
+        &mut database,
+        r#"[{"op": "insert", "table": "Pool", "row": {"name": "x", "priority_min": 99, "priority_max": 99}}]"#,
+    );
+    let undo = revert(&before, &after, database.store());
+    execute(&mut database, &undo).unwrap_err();
+    let mut edits = 0;
+    let failed = revert_each(&undo, |some| {
+        edits += 1;
+        execute(&mut database, some)
+    });
+    let [(operation, _)] = &failed[..] else { panic!("{failed:?}") };
+    assert!(operation.to_text().contains(r#""name":"x""#), "{operation:?}");
+    assert_eq!(names(&database, "Pool"), ["x", "y"]);
+    assert_eq!(names(&database, "File"), ["old.toml"]);
+    assert!(edits < 2 * undo.len(), "{edits}");
 }

@@ -5,12 +5,13 @@ use paceline_claims::{Resource, ResourceId};
 use paceline_engine::{Config, Effect, Engine, Outcome, Plan, Quota, WaitsFor, prepare};
 use paceline_expr::Counter;
 use paceline_pools::{PoolSet, PoolSpec, Range};
-use paceline_routing::{Backend, Frontend, Server, UseBackend};
+use paceline_routing::{Backend, Frontend, Server, SqlEngine, SqlTarget, UseBackend};
 use paceline_rules::Rule;
 use paceline_types::{
     Attributes, BackendId, CheckpointId, Claim, KNOWN, Mode, On, PoolId, Priority, Reason, Refusal,
-    Request, RequestId, ServerId, Span, Time, Unknown, limits,
+    Request, RequestId, ServerId, Span, Time, Unknown, Uuid, limits,
 };
+use std::sync::Arc;
 
 pub fn configure(engine: &mut Engine, config: &Config) {
     let plan = Plan::new(&engine.snapshot(), config.clone()).unwrap();
@@ -283,4 +284,31 @@ fn what_is_read_is_known() {
     let read: Vec<&str> =
         KNOWN.iter().filter(|(_, known)| reads.reads(*known)).map(|(name, _)| *name).collect();
     assert_eq!(read, ["method", "path", "client"]);
+}
+
+/// Targets of the SQL door that an edit does not change are the same values, so that the door keeps their connections.
+#[test]
+fn unchanged_targets_are_shared() {
+    let target = |name: &str, file: &str| {
+        let engine = SqlEngine::Sqlite { file: file.parse().unwrap() };
+        SqlTarget::new(Uuid::from_halves(0, 1), name, engine)
+    };
+    let mut engine = Engine::new(0);
+    assert!(engine.snapshot().sql_targets().is_empty());
+    let config = |sql_targets| Config { sql_targets, ..Config::default() };
+    configure(&mut engine, &config(vec![target("b", "b.db"), target("a", "a.db")]));
+    let first = engine.snapshot();
+    let names: Vec<&str> = first.sql_targets().iter().map(|target| &*target.name).collect();
+    assert_eq!(names, ["a", "b"]);
+    configure(&mut engine, &config(vec![target("a", "a.db"), target("b", "b.db")]));
+    assert!(Arc::ptr_eq(first.sql_targets(), engine.snapshot().sql_targets()));
+    configure(&mut engine, &config(vec![target("a", "a.db"), target("b", "other.db")]));
+    let second = engine.snapshot();
+    let is_same =
+        |name| Arc::ptr_eq(first.sql_target(name).unwrap(), second.sql_target(name).unwrap());
+    assert_eq!((is_same("a"), is_same("b")), (true, false));
+    assert!(second.sql_target("c").is_none());
+    let twice = config(vec![target("a", "a.db"), target("a", "b.db")]);
+    let error = Plan::new(&second, twice).unwrap_err();
+    assert_eq!(error.to_string(), "sql_target \"a\", name: another one has the same");
 }

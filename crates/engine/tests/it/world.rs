@@ -135,7 +135,9 @@ impl World {
                 }
                 Effect::End { id, ended: Ended::Left } => format!("{at} {} left", self.name(id)),
                 Effect::End { id, .. } => format!("{at} {} settled", self.name(id)),
-                Effect::Log { id, rule } => format!("{at} {} matched rule {rule}", self.name(id)),
+                Effect::Log { id, rule, .. } => {
+                    format!("{at} {} matched rule {rule}", self.name(id))
+                }
             });
         }
         answers

@@ -6,7 +6,7 @@
 //! effect at once, and what the client holds stays.
 
 use crate::clock::Clock;
-use paceline_model::{FIRST_TOKEN, Grant, TokenRow};
+use paceline_model::{FIRST_TOKEN, Grant, SqlVerifier, TokenRow};
 use paceline_types::{Role, Span};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -104,6 +104,23 @@ impl RowGrant {
     }
 }
 
+/// A user as the SQL door sees it, as of the last published commit.
+#[derive(Clone, Debug)]
+pub struct SqlUser {
+    /// The verifier of its password; without one, it cannot log in with a password.
+    pub verifier: Option<SqlVerifier>,
+    /// Its role; without one, it may only send governed statements.
+    pub role: Option<Role>,
+    /// What gives it the role, to learn when the role changes or is revoked.
+    pub granted: Option<Arc<Granted>>,
+}
+
+/// What the row of a user gives.
+struct UserRow {
+    held: Option<RowGrant>,
+    verifier: Option<SqlVerifier>,
+}
+
 struct HeldToken {
     name: String,
     rest: Half,
@@ -113,7 +130,7 @@ struct HeldToken {
 /// All roles that rows grant.
 pub(super) struct Grants {
     clock: Clock,
-    users: HashMap<String, RowGrant>,
+    users: HashMap<String, UserRow>,
     /// By the first half of their hashes.
     tokens: HashMap<Half, HeldToken>,
     /// The first half of the hash of the first token.
@@ -127,8 +144,10 @@ impl Grants {
 
     pub(super) fn add(&mut self, grant: Grant) {
         match grant {
-            Grant::User { name, role } => {
-                self.users.insert(name.clone(), RowGrant::new(name, role, None, self.clock));
+            Grant::User { name, role, verifier } => {
+                let clock = self.clock;
+                let held = role.map(|role| RowGrant::new(name.clone(), role, None, clock));
+                self.users.insert(name, UserRow { held, verifier });
             }
             Grant::Token(TokenRow { name, hash, role, user, expires_ms }) => {
                 let (first, rest) = halves(&hash);
@@ -161,10 +180,16 @@ impl Grants {
     /// whether it did.
     pub(super) fn change_role(&mut self, old: &Grant, new: &Grant) -> bool {
         let (held, before, role) = match (old, new) {
-            (Grant::User { name, role: before }, Grant::User { name: same, role })
-                if name == same =>
-            {
-                (self.users.get(name), before, role)
+            (
+                Grant::User { name, role: before, .. },
+                Grant::User { name: same, role, verifier },
+            ) if name == same => {
+                let Some(user) = self.users.get_mut(name) else { return false };
+                user.verifier.clone_from(verifier);
+                match (before, role) {
+                    (Some(before), Some(role)) => (user.held.as_ref(), before, role),
+                    (before, role) => return before == role,
+                }
             }
             (Grant::Token(before), Grant::Token(after)) => {
                 let same = TokenRow { role: before.role, ..after.clone() };
@@ -202,7 +227,15 @@ impl Grants {
     }
 
     pub(super) fn user(&self, name: &str) -> Option<Arc<Granted>> {
-        self.users.get(name).map(|held| Arc::clone(&held.granted))
+        let held = self.users.get(name).and_then(|user| user.held.as_ref());
+        held.map(|held| Arc::clone(&held.granted))
+    }
+
+    pub(super) fn sql_user(&self, name: &str) -> Option<SqlUser> {
+        let UserRow { held, verifier } = self.users.get(name)?;
+        let granted = held.as_ref().map(|held| Arc::clone(&held.granted));
+        let role = granted.as_ref().map(|granted| granted.role());
+        Some(SqlUser { verifier: verifier.clone(), role, granted })
     }
 }
 

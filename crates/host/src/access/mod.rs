@@ -8,7 +8,7 @@
 mod grants;
 mod refusals;
 
-pub use grants::Granted;
+pub use grants::{Granted, SqlUser};
 
 use crate::audit::Audit;
 use crate::clock::Clock;
@@ -118,6 +118,13 @@ impl Access {
     fn by_row(&self, name: &str) -> (Option<Role>, Option<Arc<Granted>>) {
         let granted = self.grants.read().unwrap_or_else(crate::broken).user(name);
         (granted.as_ref().map(|granted| granted.role()), granted)
+    }
+
+    /// The user of this name as the SQL door sees it: its verifier and its role; `None` if no row names it. Only the
+    /// row counts: a client that knows the password of a row is not the user of this machine that has the same name.
+    #[must_use]
+    pub fn sql_user(&self, name: &str) -> Option<SqlUser> {
+        self.grants.read().unwrap_or_else(crate::broken).sql_user(name)
     }
 
     /// Whether `uid` is root or the user who runs the daemon. A name does not prove it: an admin may give a

@@ -5,7 +5,7 @@ use crate::audit::Audit;
 use crate::clock::{Clock, wall_ms};
 use crate::session::{Memory, Session};
 use paceline_locks::SessionId;
-use paceline_model::{Grant, TokenRow};
+use paceline_model::{Grant, SqlVerifier, TokenRow};
 use paceline_types::Role;
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ fn whoever_waits_for_the_end_of_a_token_hears_of_it() {
 #[test]
 fn another_role_counts_at_once_and_ends_nothing_that_it_may_hold() {
     let access = Access::new(Clock::new());
-    let user = |role| Grant::User { name: "eva".into(), role };
+    let user = |role| Grant::User { name: "eva".into(), role: Some(role), verifier: None };
     let uid = access.own_user.0 + 4_000;
     access.begin(vec![user(Role::Client)]);
     let held = access.of_user(uid, "eva").1.unwrap();
@@ -88,7 +88,11 @@ fn the_first_token_is_replaced_by_the_next() {
 fn a_user_has_the_role_of_its_row_and_root_is_admin() {
     let access = Access::new(Clock::new());
     let (own, other) = (access.own_user.0, access.own_user.0 + 4_000);
-    access.begin(vec![Grant::User { name: "eva".into(), role: Role::Viewer }]);
+    access.begin(vec![Grant::User {
+        name: "eva".into(),
+        role: Some(Role::Viewer),
+        verifier: None,
+    }]);
     let role = |uid, name| access.of_user(uid, name).0;
     assert_eq!([role(own, "x"), role(0, "root")], [Some(Role::Admin); 2]);
     assert_eq!([role(other, "eva"), role(other, "max")], [Some(Role::Viewer), None]);
@@ -155,4 +159,47 @@ fn the_expiry_of_a_token_is_waited_for() {
     }));
     assert!(none.is_none(), "it waits on with a token that has expired");
     assert!(granted.is_over());
+}
+
+/// The SQL door sees the verifier and the role of the row, as of the last change.
+#[test]
+fn sql_users_have_what_their_row_says() {
+    let access = Access::new(Clock::new());
+    let verifier = |salt: &str| {
+        let key = format!("{}=", "A".repeat(43));
+        SqlVerifier::parse(&format!(
+            "SCRAM-SHA-256$4096:{salt}$\
+                                     {key}:{key}"
+        ))
+        .unwrap()
+    };
+    let (first, second) =
+        (verifier("AAAAAAAAAAAAAAAAAAAAAA=="), verifier("BBBBBBBBBBBBBBBBBBBBBA=="));
+    let user = |role, verifier| Grant::User { name: "app".into(), role, verifier };
+    let seen = |access: &Access| access.sql_user("app").map(|user| (user.role, user.verifier));
+    assert_eq!(seen(&access), None);
+    access.begin(vec![user(None, Some(first.clone()))]);
+    assert_eq!(seen(&access), Some((None, Some(first.clone()))));
+    assert_eq!(
+        access.of_user(access.own_user.0 + 4_000, "app").0,
+        None,
+        "it has no role elsewhere"
+    );
+    // Each change, from what the row was.
+    let steps = [
+        (None, Some(second.clone())),
+        (Some(Role::Client), Some(second.clone())),
+        (Some(Role::Operator), Some(first)),
+        (Some(Role::Operator), None),
+        (None, None),
+    ];
+    let mut old = user(None, None);
+    for (role, verifier) in steps {
+        let new = user(role, verifier.clone());
+        access.change(vec![(Some(old), Some(new.clone()))]);
+        assert_eq!(seen(&access), Some((role, verifier)));
+        old = new;
+    }
+    access.change(vec![(Some(old), None)]);
+    assert_eq!(seen(&access), None);
 }

@@ -50,6 +50,8 @@ impl Configured {
 
 /// The changes that every viewer may see.
 fn told<'a>(schema: &'a Schema, changes: &'a Changes) -> impl Iterator<Item = &'a RowChange> {
-    let is_token = |change: &RowChange| &*schema.table(change.table).name == own::TOKEN_TABLE;
-    changes.rows.iter().filter(move |change| !is_token(change))
+    let is_secret = |change: &RowChange| {
+        [own::TOKEN_TABLE, own::SQL_PASSWORD_TABLE].contains(&&*schema.table(change.table).name)
+    };
+    changes.rows.iter().filter(move |change| !is_secret(change))
 }

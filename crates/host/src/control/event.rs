@@ -1,7 +1,7 @@
 //! Events of requests and of the configuration, for clients that follow them.
 
 use super::Configured;
-use paceline_engine::{Effect, Ended, Outcome};
+use paceline_engine::{About, Effect, Ended, Engine, Outcome};
 use paceline_types::{Refusal, RequestId};
 use std::sync::Arc;
 
@@ -12,11 +12,15 @@ pub enum Event {
     Started {
         /// The request.
         id: RequestId,
+        /// Whose it is.
+        about: Option<Arc<About>>,
     },
     /// A request arrived and waits.
     Waiting {
         /// The request.
         id: RequestId,
+        /// Whose it is.
+        about: Option<Arc<About>>,
     },
     /// A request was refused.
     Refused {
@@ -24,6 +28,8 @@ pub enum Event {
         id: RequestId,
         /// Why.
         refusal: Refusal,
+        /// Whose it is; none if it had waited, when [`Event::Waiting`] said so.
+        about: Option<Arc<About>>,
     },
     /// A request that ran has ended.
     Settled {
@@ -41,26 +47,34 @@ pub enum Event {
         id: RequestId,
         /// The rule's number.
         rule: u32,
+        /// Whose it is.
+        about: Arc<About>,
     },
     /// The configuration changed.
     Configured(Arc<Configured>),
 }
 
 impl Event {
-    pub(super) fn of_outcome(id: RequestId, outcome: &Outcome) -> Self {
+    pub(super) fn of_outcome(id: RequestId, outcome: &Outcome, about: Option<Arc<About>>) -> Self {
         match outcome {
-            Outcome::Started => Self::Started { id },
-            Outcome::Waiting => Self::Waiting { id },
-            Outcome::Refused(refusal) => Self::Refused { id, refusal: refusal.clone() },
+            Outcome::Started => Self::Started { id, about },
+            Outcome::Waiting => Self::Waiting { id, about },
+            Outcome::Refused(refusal) => Self::Refused { id, refusal: refusal.clone(), about },
         }
     }
 
-    pub(super) fn of_effect(effect: &Effect) -> Option<Self> {
+    pub(super) fn of_effect(effect: &Effect, engine: &Engine) -> Option<Self> {
         Some(match effect {
-            Effect::Start { id } => Self::Started { id: *id },
-            Effect::Refuse { id, refusal } => Self::Refused { id: *id, refusal: refusal.clone() },
+            Effect::Start { id } => {
+                Self::Started { id: *id, about: engine.request(*id).map(About::of) }
+            }
+            Effect::Refuse { id, refusal } => {
+                Self::Refused { id: *id, refusal: refusal.clone(), about: None }
+            }
             Effect::End { id, ended } => return Self::of_end(*id, *ended),
-            Effect::Log { id, rule } => Self::Matched { id: *id, rule: *rule },
+            Effect::Log { id, rule, about } => {
+                Self::Matched { id: *id, rule: *rule, about: Arc::clone(about) }
+            }
         })
     }
 

@@ -138,6 +138,12 @@ impl Control {
         listed
     }
 
+    /// How many requests run, and how many wait: as many as [`Control::list`] lists.
+    #[must_use]
+    pub fn open_requests(&self) -> (usize, usize) {
+        self.state().engine.open_requests()
+    }
+
     /// How many requests a shutdown of the daemon cuts off: those that wait, and those that run at the HTTP
     /// door. A permit that runs elsewhere still belongs to its client in the next run.
     #[must_use]

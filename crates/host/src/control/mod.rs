@@ -33,10 +33,10 @@ use crate::locking::Locking;
 use kept::KeptRequest;
 use numbers::Numbers;
 use paceline_engine::{
-    Effect, Engine, Explanation, Grant, Outcome, Plan, Prepared, RequestError, Snapshot, Why,
-    prepare,
+    About, Effect, Engine, Explanation, Grant, Outcome, Plan, Prepared, RequestError, Snapshot,
+    Why, prepare,
 };
-use paceline_types::{Known, Reason, Refusal, Request, RequestId, SessionId, Unknown};
+use paceline_types::{Known, Priority, Reason, Refusal, Request, RequestId, SessionId, Unknown};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
@@ -131,7 +131,7 @@ impl Way {
 struct Effects {
     told: Told,
     /// Requests, and the rules that matched them and log.
-    matches: Vec<(RequestId, u32)>,
+    matches: Vec<(RequestId, u32, Arc<About>)>,
     /// Whether a request ended that has a row.
     is_noted: bool,
 }
@@ -248,12 +248,18 @@ impl Control {
         }
         let now = self.clock.now();
         let place = way.place();
-        if let Some(returned) = place.and_then(|place| self.ledger.returned(now, place)) {
-            prepared.set_waited(returned.waited(now));
+        let returned = place.and_then(|place| Some((place, self.ledger.returned(now, place)?)));
+        if let Some((_, returned)) = &returned {
+            prepared.set_returned(returned.waited(now), returned.beside.clone());
         }
+        let about = self.is_followed().then(|| About::of(prepared.request()));
         let (id, outcome) =
             state.engine.submit(now, prepared, &|session, lock| self.locking.owns(session, lock));
-        self.tell(|| Event::of_outcome(id, &outcome));
+        if let (Outcome::Refused(_), Some((place, returned))) = (&outcome, returned) {
+            // Under the engine's lock, so that no other request can have asked for the place meanwhile.
+            self.ledger.not_returned(place, returned);
+        }
+        self.tell(|| Event::of_outcome(id, &outcome, about));
         let once = matches!(way, Way::Once(_));
         if let Way::Kept(terms) = way
             && matches!(outcome, Outcome::Started | Outcome::Waiting)
@@ -268,7 +274,8 @@ impl Control {
             receiver
         });
         let grant = state.engine.grant(id);
-        if once && grant.is_some() {
+        // A waiter that was granted in this call is told so, and ends with its permit.
+        if once && waiting.is_none() && grant.is_some() {
             let ended = state.engine.end(now, id);
             if let Some(event) = Event::of_end(id, ended) {
                 self.tell(|| event);
@@ -285,6 +292,17 @@ impl Control {
                 Admission::Refused(id, Refusal::lasting(Reason::Ending))
             }
         }
+    }
+
+    /// The verdict of the rules about a request that is not admitted: it neither waits nor holds anything.
+    ///
+    /// # Errors
+    ///
+    /// When the request is invalid.
+    pub fn judge(&self, request: Request) -> Result<Result<Priority, Refusal>, RequestError> {
+        let prepared = prepare(&self.snapshot(), request)?;
+        let owns = |session: SessionId, lock: &str| self.locking.owns(session, lock);
+        Ok(self.call(|engine, now| engine.judge(now, prepared, &owns)))
     }
 
     /// Why a request waits, or since when it runs.
@@ -364,10 +382,10 @@ impl Control {
         let now = self.clock.now();
         for (id, Caller { decided, place }) in std::mem::take(&mut state.waiters) {
             let refusal = Refusal::lasting(Reason::Ending);
-            let waited = state.engine.age(now, id);
-            state
-                .left
-                .extend(place.zip(waited).map(|(place, waited)| LeftWaiter { place, waited }));
+            if let Some((place, waited)) = place.zip(state.engine.age(now, id)) {
+                let beside = state.engine.beside(id);
+                state.left.push(LeftWaiter { place, waited, beside });
+            }
             state.engine.end(now, id);
             self.note_ended(&mut state, id, Cause::Ended);
             // A caller that dropped its receiver has withdrawn its request itself.
@@ -391,13 +409,14 @@ impl Control {
         if state.engine.request(id).is_none() {
             return Err(NotWaiting::Unknown);
         }
+        let about = state.engine.request(id).map(About::of);
         if !state.engine.cancel(self.clock.now(), id) {
             return Err(NotWaiting::Runs);
         }
         let refusal = Refusal::lasting(reason);
         let waiter = state.waiters.remove(&id);
         let is_noted = self.note_ended(&mut state, id, Cause::Ended);
-        self.tell(|| Event::Refused { id, refusal: refusal.clone() });
+        self.tell(|| Event::Refused { id, refusal: refusal.clone(), about });
         self.finish(state);
         if is_noted {
             self.ledger.write();
@@ -459,15 +478,27 @@ impl Control {
         self.events.subscribe()
     }
 
+    fn is_followed(&self) -> bool {
+        self.events.receiver_count() > 0
+    }
+
+    fn tell_of(&self, effect: &Effect, engine: &Engine) {
+        if self.is_followed()
+            && let Some(event) = Event::of_effect(effect, engine)
+        {
+            self.tell(|| event);
+        }
+    }
+
     fn tell(&self, event: impl FnOnce() -> Event) {
-        if self.events.receiver_count() > 0 {
+        if self.is_followed() {
             // The last listener may have left just now.
             let _ = self.events.send(event());
         }
     }
 
     /// Handles what is due.
-    fn wake(&self) {
+    pub(crate) fn wake(&self) {
         self.call(Engine::handle_timeout);
     }
 
@@ -493,8 +524,9 @@ impl Control {
             // A caller that dropped its receiver has withdrawn its request, or is about to.
             let _ = decided.map(|decided| sender.send(decided));
         }
-        for (id, rule) in matches {
-            tracing::info!(request = id.0, rule, "a rule that logs matched");
+        for (id, rule, about) in matches {
+            let About { user, text, .. } = &*about;
+            tracing::info!(request = id.0, rule, user, text, "a rule that logs matched");
         }
         if is_noted {
             self.ledger.write();
@@ -509,9 +541,7 @@ impl Control {
     fn take_effects(&self, state: &mut EngineState) -> Effects {
         let mut effects = Effects::default();
         while let Some(effect) = state.engine.poll_effect() {
-            if let Some(event) = Event::of_effect(&effect) {
-                self.tell(|| event);
-            }
+            self.tell_of(&effect, &state.engine);
             let (id, decided) = match effect {
                 Effect::Start { id } => {
                     self.note_granted(state, id);
@@ -525,8 +555,8 @@ impl Control {
                     effects.is_noted |= self.note_ended(state, id, Cause::Ended);
                     (id, None)
                 }
-                Effect::Log { id, rule } => {
-                    effects.matches.push((id, rule));
+                Effect::Log { id, rule, about } => {
+                    effects.matches.push((id, rule, about));
                     continue;
                 }
             };

@@ -129,7 +129,7 @@ impl Planner {
         if !configures && !grants {
             return Ok(Planned::default());
         }
-        let grants = model.grant_changes(changes).map_err(constraint)?;
+        let grants = model.grant_changes(changes, database.store()).map_err(constraint)?;
         let plan = configures.then(|| model.plan(planned, database.store())).transpose();
         let plan = plan.map_err(constraint)?;
         let (mut graphs, mut renamed) = (None, Renamed::new());
@@ -280,7 +280,7 @@ impl Trial {
     ///
     /// Those of [`Planner::plan`].
     pub fn plan(mut self, database: &Database, changes: &Changes) -> Result<(), Error> {
-        self.model.grant_changes(changes).map_err(constraint)?;
+        self.model.grant_changes(changes, database.store()).map_err(constraint)?;
         if !self.model.concerns(changes) {
             return Ok(());
         }

@@ -2,7 +2,7 @@
 //! request waited.
 
 use super::{Caller, Control, Decided, Event};
-use paceline_engine::{Grant, Quota, Rerouted, Snapshot};
+use paceline_engine::{About, Grant, Quota, Rerouted, Snapshot};
 use paceline_routing::{Address, ServerFigures};
 use paceline_types::{
     Attributes, Known, Place, Priority, Refusal, Request, RequestId, ServerId, Span, Time,
@@ -89,7 +89,8 @@ impl Control {
         let moved = match state.engine.reroute(self.clock.now(), id) {
             Rerouted::Server(_) => state.engine.grant(id).map_or(Moved::Nowhere, Moved::Granted),
             Rerouted::Back => {
-                self.tell(|| Event::Waiting { id });
+                let about = state.engine.request(id).map(About::of);
+                self.tell(|| Event::Waiting { id, about });
                 let (decided, receiver) = oneshot::channel();
                 state.waiters.insert(id, Caller { decided, place: None });
                 Moved::Back(receiver)

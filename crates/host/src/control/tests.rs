@@ -2,7 +2,7 @@
 
 use super::{Admission, Control, Event, NotWaiting, Permit, Reroute};
 use paceline_checkpoints::{At, Limit, Spec};
-use paceline_engine::{Config, Plan};
+use paceline_engine::{About, Config, Plan};
 use paceline_routing::{Backend, Frontend, Server};
 use paceline_types::{Attributes, BackendId, CheckpointId, Reason, Request, ServerId, Span};
 use std::sync::Arc;
@@ -59,7 +59,8 @@ fn a_request_that_waits_can_be_cancelled() {
     let refusal = runtime().block_on(second).unwrap().unwrap_err();
     assert_eq!(refusal.to_string(), "cancelled by ann: too\\nlate");
     let told = std::iter::from_fn(|| events.try_recv().ok()).last();
-    assert_eq!(told, Some(Event::Refused { id, refusal }));
+    let Some(Event::Refused { id: refused, refusal: why, about: Some(_) }) = told else { panic!() };
+    assert_eq!((refused, why), (id, refusal));
     assert_eq!(control.why(third_id).unwrap().ahead, [permit.id()]);
     drop(permit);
     assert!(runtime().block_on(third).unwrap().is_ok());
@@ -82,11 +83,66 @@ fn a_grant_that_nobody_heard_of_spends_nothing() {
     let Admission::Started(_) = control.admit(request()).unwrap() else { panic!() };
     let Admission::Waiting(waiting) = control.admit(request()).unwrap() else { panic!() };
     let id = waiting.id();
-    runtime().block_on(async { while events.recv().await.unwrap() != (Event::Started { id }) {} });
+    let is_started = |event| matches!(event, Event::Started { id: started, .. } if started == id);
+    runtime().block_on(async { while !is_started(events.recv().await.unwrap()) {} });
     drop(waiting);
     assert_eq!(control.why(id), None);
     assert_eq!(events.try_recv(), Ok(Event::Left { id }), "it was of no use");
     assert!(matches!(control.admit(request()).unwrap(), Admission::Started(_)));
+}
+
+/// A request that ends once it may run enters a queue behind a request that costs more than is left, and passes it in
+/// the same call: by its flow, or by its rank. It is granted, ends once, and its cost stays spent.
+#[test]
+fn a_request_that_ends_at_once_is_granted_in_a_queue_that_it_overtakes() {
+    for by_flow in [true, false] {
+        let control = Control::for_tests();
+        let limit = Limit::Rate { count: 10, per: Span::from_secs(60), burst: 100 };
+        let mut spec = Spec::new(CheckpointId(1), "c", At::Frontend("api".into()), limit);
+        spec.queue.delay_max = Span::from_secs(3_600);
+        spec.fair = by_flow.then(|| "header[\"x-user\"]".to_owned());
+        // Of two flows that have had the same, the one with the first rank is next.
+        let rule = "10 header.x-user exact c raise 100";
+        let rules = vec![paceline_rules::Rule::parse(rule).unwrap()];
+        let config = Config { checkpoints: vec![spec], rules, ..Config::default() };
+        control.configure(&Plan::new(&control.snapshot(), config).unwrap());
+        let of_user = |user: &str, cost| {
+            let mut request = Request { cost, ..request() };
+            request.attributes.set("header.x-user", user).unwrap();
+            request
+        };
+        drop(control.admit(of_user("a", 50)).unwrap());
+        let Admission::Waiting(head) = control.admit(of_user("b", 100)).unwrap() else { panic!() };
+        let mut events = control.listen();
+        // A flow has had what it passed with, so the second one of a flow would wait behind the head.
+        let costs: &[u32] = if by_flow { &[40] } else { &[10; 4] };
+        for cost in costs {
+            let admission = control.admit_once(of_user("c", *cost), None).unwrap();
+            let Admission::Waiting(waiting) = admission else { panic!("{admission:?}") };
+            let id = waiting.id();
+            assert!(!control.state().waiters.contains_key(&id), "it has passed in the same call");
+            let permit = runtime().block_on(waiting);
+            let permit = permit.expect("the session did not end").expect("there is room");
+            assert_eq!(permit.id(), id);
+            drop(permit);
+            assert_eq!(control.why(id), None, "it has ended");
+            let told: Vec<Event> = std::iter::from_fn(|| events.try_recv().ok()).collect();
+            let is_right = match &told[..] {
+                [
+                    Event::Waiting { id: a, .. },
+                    Event::Started { id: b, .. },
+                    Event::Settled { id: c },
+                ] => (*a, *b, *c) == (id, id, id),
+                _ => false,
+            };
+            assert!(is_right, "by flow: {by_flow}: {told:?}");
+        }
+        // 90 are spent.
+        let admission = control.admit_once(of_user("d", 20), None).unwrap();
+        let Admission::Waiting(late) = admission else { panic!("{admission:?}") };
+        assert!(control.state().waiters.contains_key(&late.id()), "10 of 20 are left");
+        assert!(control.state().waiters.contains_key(&head.id()));
+    }
 }
 
 #[test]
@@ -167,7 +223,13 @@ fn the_waiter_of_a_session_that_ends_is_told_so() {
         seen.push(event);
     }
     let first = permit.id();
-    assert_eq!(seen, [Event::Started { id: first }, Event::Waiting { id }, Event::Left { id }]);
+    let about = Some(About::of(&request()));
+    let expected = [
+        Event::Started { id: first, about: about.clone() },
+        Event::Waiting { id, about },
+        Event::Left { id },
+    ];
+    assert_eq!(seen, expected);
 }
 
 /// A frontend `web` that sends everything to the backend `app` with these servers, as (number, maximum).

@@ -7,7 +7,7 @@
 use super::open::OpenDatabaseError;
 use crate::clock::Clock;
 use paceline_journal::disk::Disk;
-use paceline_journal::{FileLog, Mode, Position, Recovery};
+use paceline_journal::{FileLog, Mode, OpenError, Position, Recovery};
 use paceline_tables::schema::Schema;
 use paceline_tables::{Database, Error, json};
 use paceline_types::limits::JSON_DEPTH_MAX_OVSDB;
@@ -87,9 +87,15 @@ pub fn load_sound_part(disk: Arc<dyn Disk>, path: &Path) -> Result<SoundPart, Op
     let damage = match (database.is_some(), damage) {
         (true, Some(damage)) => Some(damage.to_string()),
         (false, Some(damage)) => return Err(damage.into()),
-        (_, None) => follow.finish()?.1.torn.map(|torn| {
-            format!("{}: torn record at offset {}: {}", path.display(), torn.offset, torn.reason)
-        }),
+        (_, None) => match follow.finish() {
+            Ok((_, recovery)) => recovery.torn.map(|torn| {
+                let (path, offset) = (path.display(), torn.offset);
+                format!("{path}: torn record at offset {offset}: {}", torn.reason)
+            }),
+            // Records are missing at the end, which is no damage of a record.
+            Err(missing @ OpenError::Corrupt { .. }) => Some(missing.to_string()),
+            Err(error) => return Err(error.into()),
+        },
     };
     match database {
         Some(database) => Ok(SoundPart { database, records, damage }),
@@ -105,4 +111,47 @@ fn apply(database: &mut Option<Database>, record: &[u8], clock: Clock) -> Result
     let json = json::parse(record, JSON_DEPTH_MAX_OVSDB)?;
     *database = Some(Database::new(Arc::new(Schema::parse(&json)?), clock.uuid_source()));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use paceline_journal::disk::MemoryDisk;
+    use paceline_journal::{Log as _, frame};
+
+    const SCHEMA: &[u8] =
+        br#"{"name":"Toys","tables":{"Toy":{"columns":{"n":{"type":"integer"}}}}}"#;
+
+    fn framed(body: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        frame(body, &mut out);
+        out
+    }
+
+    /// J3: a compacted file that ends after its schema is damaged, and what is left of it can be saved.
+    #[test]
+    fn a_compacted_file_without_its_snapshot_can_be_repaired_j3() {
+        let disk = MemoryDisk::new();
+        let mut log = FileLog::create_on(Arc::new(disk.clone()), "db", SCHEMA).unwrap();
+        let mut rewrite = log.rewrite().unwrap();
+        let row = br#"{"Toy":{"2b66b2ea-2906-45ee-84d9-43220a14b54e":{"n":1}}}"#;
+        rewrite.write(&[framed(SCHEMA), framed(row)].concat()).unwrap();
+        log.install(rewrite, log.position()).unwrap();
+        drop(log);
+        let load = || load_sound_part(Arc::new(disk.clone()), Path::new("db"));
+        let whole = load().unwrap();
+        assert_eq!((whole.records, whole.damage), (2, None));
+
+        let end = framed(SCHEMA).len();
+        disk.damage("db", |bytes| bytes.truncate(end));
+        let refused = load_file(Arc::new(disk.clone()), Path::new("db"), Mode::ReadOnly);
+        assert!(refused.is_err());
+        let sound = load().unwrap();
+        assert_eq!(sound.records, 1);
+        let damage = sound.damage.unwrap();
+        assert!(
+            damage.contains(&format!("offset {end}")) && damage.contains("compacted"),
+            "{damage}"
+        );
+    }
 }

@@ -14,6 +14,7 @@ mod convert;
 mod copy;
 mod edit;
 mod figures;
+mod gate;
 mod kept;
 pub(crate) mod lane;
 mod load;
@@ -77,6 +78,8 @@ pub struct Hosted {
     /// Its name.
     pub name: String,
     head: Mutex<Head>,
+    /// Where clients wait that find the head taken.
+    gate: gate::Gate,
     /// The schema of the head, readable without its lock.
     schema: Mutex<Arc<Schema>>,
     /// The text of a schema, made when a client first asks for it.
@@ -182,6 +185,15 @@ impl Hosted {
         crate::sync::try_briefly(&self.head).unwrap_or_else(|| aside(|| lock(&self.head)))
     }
 
+    /// The same for a client: if the head is taken, users and addresses take turns.
+    fn head_for(&self, asker: Option<&Asker>) -> MutexGuard<'_, Head> {
+        let wait = || match asker.and_then(Asker::session).and_then(|session| session.peer()) {
+            Some(peer) => self.gate.pass(peer, || lock(&self.head)),
+            None => lock(&self.head),
+        };
+        crate::sync::try_briefly(&self.head).unwrap_or_else(|| aside(wait))
+    }
+
     fn writer(&self) -> MutexGuard<'_, Option<Box<dyn Log>>> {
         lock(&self.writer)
     }
@@ -253,7 +265,7 @@ impl Hosted {
         if let Some((_, operations, _)) = transactions.first() {
             self.show_figures_to(operations);
         }
-        let mut head = self.head();
+        let mut head = self.head_for(transactions.first().map(|(asker, ..)| asker));
         let created = self.clock.now();
         let mut turn_ends = (head.steps + READ_AT_ONCE_STEPS_MAX, created.plus(TURN_MAX));
         for (at, (asker, operations, glance)) in transactions.iter().enumerate() {
@@ -272,14 +284,14 @@ impl Hosted {
                 // that is released and taken again at once would not let them in.
                 drop(head);
                 aside(|| std::thread::sleep(LET_IN));
-                head = self.head();
+                head = self.head_for(Some(asker));
                 let until = self.clock.now().plus(TURN_MAX);
                 turn_ends = (head.steps + READ_AT_ONCE_STEPS_MAX, until);
             }
             if glance.looks_at_locks {
                 drop(head);
                 self.show_locks();
-                head = self.head();
+                head = self.head_for(Some(asker));
             }
             let (asker, operations) = (asker.clone(), Arc::clone(operations));
             if let Err(results) = self.check_transact(asker.who(), glance) {

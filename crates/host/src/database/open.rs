@@ -2,6 +2,7 @@
 //!
 //! Owns the steps of putting a database in service; reading its journal is in `load.rs`.
 
+use super::gate::Gate;
 use super::shares::Shares;
 use super::watch::{CONDITION_STEPS, MONITORS};
 use super::watchers::Watchers;
@@ -64,8 +65,9 @@ pub fn create_file(
 /// Tables of the daemon's own database that not every viewer may read. What clients hold is for operators: the
 /// name of a permit is a secret of its user, because a client with the same user and that name may release it,
 /// and a row does not depend on its reader. The API shows viewers the same permits without their names.
-const HIDDEN: [(&str, Role); 5] = [
+const HIDDEN: [(&str, Role); 6] = [
     (own::TOKEN_TABLE, Role::Admin),
+    (own::SQL_PASSWORD_TABLE, Role::Admin),
     (own::PERMIT_TABLE, Role::Operator),
     (own::SESSION_TABLE, Role::Operator),
     (own::LEASED_LOCK_TABLE, Role::Operator),
@@ -115,6 +117,7 @@ impl Hosted {
             schema_text: Mutex::default(),
             is_journaled: log.is_some(),
             writer: Mutex::new(log),
+            gate: Gate::default(),
             head: Mutex::new(Head {
                 database,
                 steps: 0,

@@ -1,7 +1,7 @@
 //! Restores a copy of the daemon's own database to its place, while no daemon has it open.
 //!
 //! Promises that a copy that is damaged or of another schema changes nothing; that the file before is kept
-//! aside; that the new one takes its place in one step, with a side file of its own, so that the next start does
+//! aside, beside the file that a symbolic link leads to; that the new one takes its place in one step, with a side file of its own, so that the next start does
 //! not miss what the old one had; that the daemon's user can open it; that nothing is held afterwards; and that
 //! fencing and request numbers are above all given before (L2). If the file before belongs to the same daemon as the
 //! copy, numbers go on behind it. If not, it is unknown which numbers were given. Then they go on at the microseconds since 1970:
@@ -38,6 +38,8 @@ pub struct Restored {
     pub kept: Option<PathBuf>,
     /// Whether numbers continue after those of the previous file.
     pub numbers_go_on: bool,
+    /// What failed after the new file was in its place: it may not be synced, or may have another owner.
+    pub trouble: Option<String>,
 }
 
 /// Replaces the database in file `path` by the copy in file `copy`. `mark` distinguishes the name of the
@@ -45,10 +47,12 @@ pub struct Restored {
 ///
 /// # Errors
 ///
-/// Why nothing was changed.
+/// Why nothing was changed. An error after the change is in [`Restored::trouble`].
 pub fn restore(copy: &Path, path: &Path, mark: &str) -> Result<Restored, OpenDatabaseError> {
     let disk: Arc<dyn Disk> = Arc::new(RealDisk);
     let mut found = read(&disk, copy)?;
+    // The path may be a symbolic link. All files are beside its target, where the daemon has them too.
+    let path = &*disk.resolve(path).map_err(|error| failed(path, &error))?;
     let owner = Owner::of(path).map_err(|error| failed(path, &error))?;
     let before = match path.try_exists().map_err(|error| failed(path, &error))? {
         true => Some(before(&disk, path)?),
@@ -80,14 +84,31 @@ pub fn restore(copy: &Path, path: &Path, mark: &str) -> Result<Restored, OpenDat
             done
         }
     };
+    let mut trouble = None;
     if let Err(error) = done {
-        kept.map(|kept| disk.remove(&kept));
-        return Err(error);
+        if !is_replaced(path, kept.as_deref()) {
+            kept.map(|kept| disk.remove(&kept));
+            return Err(error);
+        }
+        trouble = Some(error.to_string());
     }
     for file in [path.to_path_buf(), beside(path, "synced"), beside(path, "~lock~")] {
-        owner.own(&file).map_err(|error| failed(&file, &error))?;
+        if let Err(error) = owner.own(&file) {
+            trouble.get_or_insert(failed(&file, &error).to_string());
+        }
     }
-    Ok(Restored { kept, numbers_go_on })
+    Ok(Restored { kept, numbers_go_on, trouble })
+}
+
+/// Whether there is a new file at `path`, and not the one that has the second name `kept`.
+fn is_replaced(path: &Path, kept: Option<&Path>) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let file = |path: &Path| std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
+    match kept {
+        // If the kept file cannot be seen, it is left alone.
+        Some(kept) => file(kept).is_none_or(|kept| file(path) != Some(kept)),
+        None => file(path).is_some(),
+    }
 }
 
 /// The copy, checked to be complete and of a schema that this version can serve.
@@ -144,8 +165,7 @@ fn make(
 ) -> Result<(), OpenDatabaseError> {
     let moved = |error: std::io::Error| failed(path, &error);
     // No daemon may open or create the file meanwhile.
-    let place = disk.resolve(path).map_err(moved)?;
-    let _lock = disk.lock(&beside(&place, "~lock~")).map_err(OpenError::Locked)?;
+    let _lock = disk.lock(&beside(path, "~lock~")).map_err(OpenError::Locked)?;
     // A restore that was killed may have left a part of it.
     match disk.remove(new) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {

@@ -235,7 +235,9 @@ impl Head {
 
 /// Takes the memory that a monitor needs.
 fn hold_monitor(session: &Session, monitor: &Monitor, id: &Ticket) -> Result<Holding, Error> {
-    session.hold(monitor.memory() + id.len() + 256).map_err(|full| {
+    // The watchers find it by each of its tables.
+    let found = 256 + 64 * monitor.tables.len();
+    session.hold(monitor.memory() + id.len() + found).map_err(|full| {
         let details = match full {
             Full::Connection => "this connection holds too many monitors",
             Full::Peer => "the connections of this client hold too many monitors",

@@ -55,6 +55,8 @@ pub(super) struct Watchers {
     /// not looked up.
     by_table: BTreeMap<(TableId, u64), Arc<Monitor>>,
     members: BTreeMap<(SessionId, Ticket), u64>,
+    /// The same by the tables they watch, so that a commit looks only at monitors of tables that it changed.
+    members_by_table: BTreeMap<(TableId, SessionId, Ticket), u64>,
     /// Distinguishes this run of this database from others, in transaction ids.
     epoch: u64,
     /// How many transactions were published.
@@ -257,6 +259,7 @@ impl Watchers {
             same: HashMap::new(),
             by_table: BTreeMap::new(),
             members: BTreeMap::new(),
+            members_by_table: BTreeMap::new(),
             epoch,
             published: 0,
             history: VecDeque::new(),
@@ -352,20 +355,54 @@ impl Watchers {
         let mut news = News::new(self, &commit.changes, &commit.schema, transaction);
         // Clients that watch the same share the encoded text, as they do when all are updated.
         let mut all: BTreeMap<u64, Told> = BTreeMap::new();
-        for session in only {
-            for ((_, id), number) in self.of_session(*session) {
-                let Some(group) = self.groups.get(number) else { continue };
-                let told = all.entry(*number);
-                let told = told.or_insert_with(|| news.text(group, gathered).into());
-                if let Some(session) = group.members.get(&(*session, id.clone())) {
-                    news.leave((id, session), &group.monitor, told, gathered);
-                }
+        let tables = news.tables.iter().map(|(table, ..)| *table);
+        for (session, id, number) in self.concerned(tables, only) {
+            let Some(group) = self.groups.get(&number) else { continue };
+            let told = all.entry(number);
+            let told = told.or_insert_with(|| news.text(group, gathered).into());
+            if let Some(session) = group.members.get(&(session, id.clone())) {
+                news.leave((id, session), &group.monitor, told, gathered);
             }
         }
         for (number, told) in all {
             let Some(group) = self.groups.get(&number) else { continue };
             news.finish(&group.monitor, told.text, gathered, tellers);
         }
+    }
+
+    /// The monitors that the clients in `only` have of any of `tables`, by client and then by id, and their groups.
+    /// Looks neither at clients that watch none of the tables nor at monitors of other tables.
+    pub(super) fn concerned(
+        &self,
+        tables: impl Iterator<Item = TableId>,
+        only: &BTreeSet<SessionId>,
+    ) -> Vec<(SessionId, &Ticket, u64)> {
+        let first: Ticket = Arc::default();
+        let (mut found, mut several) = (Vec::new(), 0);
+        for table in tables {
+            let before = found.len();
+            let mut wanted = only.first();
+            while let Some(session) = wanted {
+                let from = (table, *session, first.clone());
+                let mut passed = None;
+                for ((of, other, id), number) in self.members_by_table.range(from..) {
+                    if (of, other) != (&table, session) {
+                        passed = Some(other).filter(|_| *of == table);
+                        break;
+                    }
+                    found.push((*session, id, *number));
+                }
+                // The next client that has a monitor of the table may be far behind the next one in `only`.
+                wanted = passed.and_then(|other| only.range(other..).next());
+            }
+            several += usize::from(found.len() > before);
+        }
+        if several > 1 {
+            // A monitor of several of the tables was found with each of them.
+            found.sort_unstable();
+            found.dedup();
+        }
+        found
     }
 
     fn of_session(&self, session: SessionId) -> impl Iterator<Item = (&(SessionId, Ticket), &u64)> {
@@ -486,6 +523,9 @@ impl Watchers {
         };
         let key = (session.id, id);
         if let Some(group) = self.groups.get_mut(&number) {
+            for table in group.monitor.tables() {
+                self.members_by_table.insert((table, session.id, key.1.clone()), number);
+            }
             group.members.insert(key.clone(), session);
         }
         self.members.insert(key, number);
@@ -497,6 +537,9 @@ impl Watchers {
         let Some(number) = self.members.remove(&key) else { return false };
         let Some(group) = self.groups.get_mut(&number) else { return true };
         group.members.remove(&key);
+        for table in group.monitor.tables() {
+            self.members_by_table.remove(&(table, session, id.clone()));
+        }
         if group.members.is_empty()
             && let Some(Group { monitor, .. }) = self.groups.remove(&number)
         {
@@ -531,6 +574,7 @@ impl Watchers {
         self.same.clear();
         self.by_table.clear();
         self.members.clear();
+        self.members_by_table.clear();
         self.history.clear();
         (self.history_bytes, self.epoch, self.published) = (0, epoch, 0);
     }

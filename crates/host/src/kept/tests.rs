@@ -124,6 +124,14 @@ impl World {
         claims
     }
 
+    /// Restores the only permit of the last run, in this session.
+    fn restore_one(&self, session: paceline_types::SessionId) -> Permit {
+        let keeper = self.host().keeper().unwrap();
+        let permits = keeper.take_over().unwrap().permits;
+        let [permit] = &permits[..] else { panic!("{} permits", permits.len()) };
+        keeper.restore_permit(permit, Some(session))
+    }
+
     /// Whether a claim would have to wait now.
     fn is_taken(&self, resource: &str) -> bool {
         match self.host().control().admit(claiming(&[(resource, Mode::Exclusive)])).unwrap() {

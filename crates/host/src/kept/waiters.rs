@@ -2,9 +2,9 @@
 //!
 //! A client may send a *place*, a secret of its own, with a request, and send it again when it asks again. At
 //! an orderly shutdown, each waiter that has a place is left to the next run as a row of the table Waiter: the
-//! hash of the place, and how long it had waited. The next run reads and deletes the rows when its doors open.
+//! hash of the place, how long it had waited, and the holders of its own sessions that it may wait for. The next run reads and deletes the rows when its doors open.
 //! For [`limits::PLACE_KEPT`] from then on, a client that asks with one of these places counts as having waited
-//! all the time. Each place is used once. After a crash there are no rows, and all waiters are new.
+//! all the time. Each place is used once; a request that is refused as it is submitted gives it back. After a crash there are no rows, and all waiters are new.
 //!
 //! A duration is kept and not a date, so it does not matter if the wall clock is set. The door computes the
 //! hash from the place, the user and what is asked for: no other user can use a place, and it cannot be used
@@ -15,7 +15,7 @@ use crate::own;
 use paceline_tables::schema::TableSchema;
 use paceline_tables::value::{Atom, Datum};
 use paceline_tables::{Error, Row};
-use paceline_types::{Span, Time, limits};
+use paceline_types::{RequestId, Span, Time, limits};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -25,25 +25,29 @@ use std::sync::Arc;
 pub struct PlaceHash(pub [u8; 32]);
 
 /// A waiter when the daemon shuts down.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LeftWaiter {
     pub(crate) place: PlaceHash,
     pub(crate) waited: Span,
+    /// Permits of its own sessions that were granted after it was submitted.
+    pub(crate) beside: Box<[RequestId]>,
 }
 
 /// The waiters of the last run that have not asked again.
 #[derive(Debug, Default)]
 pub(crate) struct Awaited {
-    waited: BTreeMap<PlaceHash, Span>,
+    waited: BTreeMap<PlaceHash, (Span, Box<[RequestId]>)>,
     /// When the doors of this run opened.
     opened: Time,
 }
 
 /// A waiter of the last run that asks again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Returned {
     /// How long it had waited when the last run ended.
     pub(crate) before: Span,
+    /// Permits of its own sessions that were granted after it was first submitted.
+    pub(crate) beside: Box<[RequestId]>,
     opened: Time,
 }
 
@@ -62,7 +66,8 @@ impl Awaited {
     }
 
     fn open(&mut self, now: Time, waiters: impl Iterator<Item = LeftWaiter>) {
-        self.waited = waiters.map(|waiter| (waiter.place, waiter.waited)).collect();
+        let waited = |waiter: LeftWaiter| (waiter.place, (waiter.waited, waiter.beside));
+        self.waited = waiters.map(waited).collect();
         self.opened = now;
     }
 
@@ -71,8 +76,13 @@ impl Awaited {
         if now.since(self.opened) > limits::PLACE_KEPT {
             self.waited = BTreeMap::new();
         }
-        let before = self.waited.remove(&place)?;
-        Some(Returned { before, opened: self.opened })
+        let (before, beside) = self.waited.remove(&place)?;
+        Some(Returned { before, beside, opened: self.opened })
+    }
+
+    /// Returns a place that was taken and not used.
+    fn put_back(&mut self, place: PlaceHash, returned: Returned) {
+        self.waited.insert(place, (returned.before, returned.beside));
     }
 }
 
@@ -80,6 +90,11 @@ impl Ledger {
     /// How long a client that sent this place had waited, if it waited when the last run ended.
     pub(crate) fn returned(&self, now: Time, place: PlaceHash) -> Option<Returned> {
         crate::sync::lock(&self.awaited).take(now, place)
+    }
+
+    /// Keeps a place for another attempt, because the request was refused as it was submitted.
+    pub(crate) fn not_returned(&self, place: PlaceHash, returned: Returned) {
+        crate::sync::lock(&self.awaited).put_back(place, returned);
     }
 }
 
@@ -139,16 +154,23 @@ fn longest(mut waiters: Vec<LeftWaiter>) -> Vec<LeftWaiter> {
 impl LeftWaiter {
     fn row(&self) -> Vec<(&'static str, Datum)> {
         let waited = i64::try_from(self.waited.0).unwrap_or(i64::MAX);
+        let number = |id: &RequestId| Atom::Integer(i64::try_from(id.0).unwrap_or(i64::MAX));
+        let beside = self.beside.iter().map(number).collect();
         vec![
             ("place", Datum::One(Atom::string(&self.place.to_string()))),
             ("waited", Datum::One(Atom::Integer(waited))),
+            ("beside", Datum::set_of(beside)),
         ]
     }
 
-    fn read(table: &TableSchema, row: &Row) -> Option<Self> {
-        let atom = |name: &str| row.get(table.column_id(name)?.index())?.single();
-        let waited = u64::try_from(atom("waited")?.as_integer()?).ok()?;
-        Some(Self { place: PlaceHash::parse(atom("place")?.as_str()?)?, waited: Span(waited) })
+    pub(super) fn read(table: &TableSchema, row: &Row) -> Option<Self> {
+        let datum = |name: &str| row.get(table.column_id(name)?.index());
+        let atom = |name: &str| datum(name)?.single();
+        let number = |atom: &Atom| u64::try_from(atom.as_integer()?).ok();
+        let place = PlaceHash::parse(atom("place")?.as_str()?)?;
+        let beside = datum("beside").map_or(&[][..], Datum::atoms).iter();
+        let beside = beside.filter_map(|atom| number(atom).map(RequestId)).collect();
+        Some(Self { place, waited: Span(number(atom("waited")?)?), beside })
     }
 }
 
@@ -181,7 +203,7 @@ mod tests {
     use paceline_types::{Span, Time, limits};
 
     fn waiter(number: u8, waited: u64) -> LeftWaiter {
-        LeftWaiter { place: PlaceHash([number; 32]), waited: Span(waited) }
+        LeftWaiter { place: PlaceHash([number; 32]), waited: Span(waited), beside: Box::default() }
     }
 
     #[test]
@@ -210,7 +232,7 @@ mod tests {
         };
         let many = 0..limits::PLACES_MAX + 5;
         let many =
-            many.map(|number| LeftWaiter { place: place(number), waited: Span(number as u64) });
+            many.map(|number| LeftWaiter { place: place(number), ..waiter(0, number as u64) });
         let kept = longest(many.collect());
         assert_eq!(kept.len(), limits::PLACES_MAX);
         assert_eq!(kept.last().unwrap().waited, Span(5), "the shortest waits are left out");

@@ -49,6 +49,8 @@ pub enum HoldError {
     TakenAway,
     /// The daemon shuts down.
     Ending,
+    /// The daemon is read-only.
+    ReadOnly,
     /// A lock cannot be requested or released.
     Lock(LockError),
     /// Another session owns the lock; no name if it has released it meanwhile.

@@ -37,6 +37,9 @@ impl Registry {
         granted: Option<&Granted>,
         ending: impl Future<Output = ()>,
     ) -> Result<(u64, bool), HoldError> {
+        if self.host.policy().read_only {
+            return Err(HoldError::ReadOnly);
+        }
         let asked = match asking {
             Asking::Wait(_, place) => session.standings.lock(name, place)?,
             Asking::Steal => session.standings.operate(LockOperation::Steal, name)?,

@@ -20,6 +20,8 @@ const PROCESSES_MAX: usize = 16;
 pub struct HeldSession {
     /// The secret by which clients refer to it.
     pub key: String,
+    /// The user who began it.
+    pub user: String,
     /// The session of the host.
     pub session: Arc<Session>,
     /// Its locks.
@@ -106,7 +108,8 @@ impl Registry {
         session.keep_locks(kept.is_long());
         let standings = Standings::new(&self.host, &session, self.notices.clone(), share.taker());
         let (key, span, is_long) = ((self.keys)(&kept.salt), kept.lease, kept.is_long());
-        let shared = Arc::new(HeldSession { key: key.clone(), session, standings, is_long });
+        let user = kept.user.clone();
+        let shared = Arc::new(HeldSession { key: key.clone(), user, session, standings, is_long });
         let mut state = self.state();
         let now = self.clock.now();
         let begin = |span| state.leases.begin(now, span, Leased::Session(key.clone()));

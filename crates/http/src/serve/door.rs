@@ -11,11 +11,11 @@ use crate::serve::health::{Ward, Watchers};
 use crate::serve::log::{Log, Writer};
 use crate::serve::orphans::Orphans;
 use crate::serve::table::{Extras, LiveFrontend, Owner, Problem, Table};
-use crate::serve::tls::{ClientTls, Roots, Tls};
 use crate::serve::worker::{Means, Worker};
 use paceline_host::{Control, DoorProblem, Snapshot};
 use paceline_net::file;
 use paceline_net::listen::{self, ListenPoint, Listening};
+use paceline_net::tls::{ClientTls, Roots, Tls};
 use paceline_routing::{Address, Backend, BackendTls, ErrorBody, Frontend};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -240,7 +240,7 @@ impl Keeper {
             let is_read = is_read(&Owner::Backend(backend.name.clone()));
             match known.filter(|known| is_read && known.spec == *spec) {
                 Some(known) => Ok(Arc::clone(known)),
-                None => ClientTls::new(spec, &mut roots).map(Arc::new),
+                None => ClientTls::new(spec, &mut roots, b"http/1.1").map(Arc::new),
             }
         };
         let vitals = self.means.watchers.vitals();
@@ -417,7 +417,8 @@ fn frontend_of<'a>(
 
 /// Reads the files of a frontend.
 fn extras(frontend: &Frontend) -> Result<Extras, String> {
-    let tls = Tls::new(frontend)?;
+    let protocols: &[&[u8]] = if frontend.http2 { &[b"h2", b"http/1.1"] } else { &[b"http/1.1"] };
+    let tls = Tls::new(&frontend.certificates, protocols)?;
     let mut pages = BTreeMap::new();
     for ErrorBody { status, file } in &frontend.errors {
         let page = page(file).map_err(|error| format!("cannot read the page {file}: {error}"))?;

@@ -18,7 +18,6 @@ mod orphans;
 mod presence;
 mod server_half;
 mod table;
-pub(crate) mod tls;
 mod tunnel;
 mod unsent;
 mod upstream;
@@ -28,7 +27,7 @@ mod worker;
 use crate::wire::RequestHead;
 pub(crate) use attributes::Unfit;
 pub(crate) use lost::Failure;
-pub(crate) use tls::why as tls_why;
+pub(crate) use paceline_net::tls::why as tls_why;
 
 /// Whether a client asks for JSON.
 fn wants_json(head: &RequestHead, bytes: &[u8]) -> bool {

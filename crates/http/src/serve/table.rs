@@ -2,10 +2,10 @@
 
 use crate::respond::Page;
 use crate::serve::connections::At;
-use crate::serve::tls::{ClientTls, Tls, name_of};
 use crate::serve::vitals::{Vitals, VitalsOfAll};
 use paceline_host::{Control, Snapshot, Tally};
 use paceline_net::listen::ListenPoint;
+use paceline_net::tls::{ClientTls, Tls, name_of};
 use paceline_routing::{
     Address, Backend, BackendTimeouts, BackendTls, Frontend, Health, Server, UserFrom,
 };

@@ -5,11 +5,11 @@
 
 use crate::serve::descriptors::ServerDescriptor;
 use crate::serve::table::{LiveServer, duration};
-use crate::serve::tls;
 use paceline_net::buffer::Buffer;
 use paceline_net::dial;
 use paceline_net::resolve;
 use paceline_net::stream::{ServerStream, Socket};
+use paceline_net::tls;
 use paceline_routing::Address;
 use paceline_types::{BackendId, ServerId};
 use std::cell::{Cell, RefCell};

@@ -238,7 +238,9 @@ fn a_torn_tail_is_never_lost() {
     for seed in 0..50 {
         for call in 1.. {
             let memory = MemoryDisk::new();
-            drop(FileLog::create_on(Arc::new(memory.clone()), "db", b"schema").unwrap());
+            let mut log = FileLog::create_on(Arc::new(memory.clone()), "db", b"schema").unwrap();
+            add(&mut log, &mut Reached::default(), 1).unwrap();
+            drop(log);
             memory.damage("db", |bytes| bytes.extend_from_slice(tail));
             let faulty = dies_at(Arc::new(memory.clone()), call);
             let _ = replay(faulty.clone(), "db", Mode::ReadWrite);

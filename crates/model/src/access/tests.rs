@@ -1,6 +1,6 @@
 //! Changes and the least role for each, as promised for identity and roles.
 
-use super::{Grant, TokenRow};
+use super::{Grant, SqlVerifier, TokenRow};
 use crate::world::World;
 use paceline_tables::Changes;
 use paceline_types::Role;
@@ -73,6 +73,26 @@ fn a_change_needs_the_role_that_the_promises_name() {
             r#"[{"op": "delete", "table": "Resource", "where": []}]"#,
             Role::Admin,
             "delete Resource r",
+        ),
+        (
+            r#"[{"op": "insert", "table": "Sql_Target", "row": {"name": "t", "sqlite": "a.db"}}]"#,
+            Role::Admin,
+            "insert Sql_Target t",
+        ),
+        (
+            r#"[{"op": "update", "table": "Sql_Target", "where": [], "row": {"notice": false}}]"#,
+            Role::Operator,
+            "update Sql_Target t",
+        ),
+        (
+            r#"[{"op": "update", "table": "Sql_Target", "where": [], "row": {"sqlite": "b.db"}}]"#,
+            Role::Admin,
+            "update Sql_Target t",
+        ),
+        (
+            r#"[{"op": "delete", "table": "Sql_Target", "where": []}]"#,
+            Role::Admin,
+            "delete Sql_Target t",
         ),
         (
             r#"[{"op": "insert", "table": "User", "row": {"name": "eva", "role": "viewer"}}]"#,
@@ -199,14 +219,18 @@ fn rows_give_roles_and_what_cannot_be_read_is_named() {
         user: "build".into(),
         expires_ms: Some(5),
     });
-    let user = Grant::User { name: "eva".into(), role: Role::Admin };
+    let user = Grant::User { name: "eva".into(), role: Some(Role::Admin), verifier: None };
     assert_eq!(world.model.grants(world.database.store()).unwrap(), [user, token.clone()]);
     let changes = world.transact(r#"[{"op": "delete", "table": "Token", "where": []}]"#).unwrap();
-    assert_eq!(world.model.grant_changes(&changes).unwrap(), [(Some(token), None)]);
+    assert_eq!(
+        world.model.grant_changes(&changes, world.database.store()).unwrap(),
+        [(Some(token), None)]
+    );
 
     let bad = row.replace(HASH, &HASH.replace('f', "F")).replace("eva", "eve");
     let changes = world.transact(&bad).unwrap();
-    let error = world.model.grant_changes(&changes).unwrap_err().to_string();
+    let error =
+        world.model.grant_changes(&changes, world.database.store()).unwrap_err().to_string();
     assert_eq!(error, "Token ci: hash: expected 64 hexadecimal digits in lower case");
     world.database.undo(&changes);
     for (what, with) in [(HASH, "00"), ("client", "root"), ("\"ci\"", "\"\"")] {
@@ -258,4 +282,56 @@ fn files_of_frontends_need_admin() {
         let changes = world.transact(&update).unwrap();
         assert_eq!(world.model.least_role(&changes).0, role, "{row}");
     }
+}
+
+const VERIFIER: &str = "SCRAM-SHA-256$4096:W22ZaJ0SNY7soEsUEjb6gQ==$WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmtbsT4qY=\
+                        :wfPLwcE6nTWhTAmQ7tl2KeoiWGPlZqQxSrmfPwDl2dU=";
+
+/// A password is a row of its own, which is deleted with its user, is never changed, and must be a verifier.
+#[test]
+fn a_user_may_have_a_password_and_no_role() {
+    let mut world = World::new();
+    let with = |verifier: &str, user: &str| {
+        format!(
+            r#"[{{"op": "insert", "table": "Sql_Password", "uuid-name": "p", "row": {{"verifier": "{verifier}"}}}},
+                {user}]"#
+        )
+    };
+    let insert = r#"{"op": "insert", "table": "User",
+                     "row": {"name": "app", "sql_password": ["named-uuid", "p"]}}"#;
+    let changes = world.transact(&with(VERIFIER, insert)).unwrap();
+    assert_eq!(world.model.least_role(&changes).0, Role::Admin);
+    let verifier = SqlVerifier::parse(VERIFIER).unwrap();
+    let app = |verifier| Grant::User { name: "app".into(), role: None, verifier };
+    let expected = app(Some(verifier.clone()));
+    assert_eq!(
+        world.model.grants(world.database.store()).unwrap(),
+        std::slice::from_ref(&expected)
+    );
+    let found = world.model.grant_changes(&changes, world.database.store()).unwrap();
+    assert_eq!(found, [(None, Some(expected))]);
+    assert!(!format!("{found:?}").contains("W22Za"), "{found:?}");
+    assert_eq!(verifier.verifier().iterations(), 4_096);
+
+    let update = r#"{"op": "update", "table": "User", "where": [["name", "==", "app"]],
+                     "row": {"sql_password": ["named-uuid", "p"]}}"#;
+    for bad in ["secret", &VERIFIER.replace("4096", "0"), &VERIFIER.replace("$WG5d", "$")] {
+        let changes = world.transact(&with(bad, update)).unwrap();
+        let error = world.model.grant_changes(&changes, world.database.store());
+        let error = error.unwrap_err().to_string();
+        assert!(
+            error.starts_with("User app: sql_password: expected a verifier such as"),
+            "{error}"
+        );
+        assert!(!error.contains(bad), "{error}");
+        world.database.undo(&changes);
+    }
+    let change =
+        r#"[{"op": "update", "table": "Sql_Password", "where": [], "row": {"verifier": "x"}}]"#;
+    assert!(world.transact(change).is_err(), "it belongs to its user for ever");
+    let delete = r#"[{"op": "delete", "table": "User", "where": []}]"#;
+    let changes = world.transact(delete).unwrap();
+    assert_eq!(changes.rows.len(), 2, "the password is deleted too");
+    let found = world.model.grant_changes(&changes, world.database.store()).unwrap();
+    assert_eq!(found, [(Some(app(None)), None)]);
 }

@@ -1,19 +1,19 @@
-//! `paceline apply`: makes the daemon's configuration match a file.
+//! `paceline apply`: makes the daemon's configuration match one or several files.
 
 use super::{Asker, Reach, as_text, doctor, text};
 use crate::config;
 use crate::failure::{self, Failure};
 use crate::screen::{Screen, Style, clean};
 use clap::Args;
-use paceline_client::{Answer, ApplyOptions, Error};
+use paceline_client::{Answer, ApplyOptions, ConfigFile, Error};
 use serde_json::{Value, json};
 use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 pub const HELP: &str = "\
-Applying a file is one transaction: all of it or nothing. An object belongs to the file that created it; a file is known \
-by its name without directories (--owner sets another name). Objects that belong to FILE and are no longer in it are \
+All files are applied in one transaction: everything or nothing. A directory means its files *.toml. An object belongs to the file that created it; a file is known \
+by its name without directories (--owner sets another name). Objects that belong to a given FILE and are no longer in it are \
 deleted, a backend with all of its servers. Objects that were created by hand stay; if FILE names one, it belongs to FILE \
 from then on. An object of another file is refused unless --take-over is given.
 
@@ -30,19 +30,20 @@ second. The daemon resolves relative names of files, such as certificates, in th
 Example:
   paceline apply paceline.toml --dry-run      shows changes and drift
   paceline apply paceline.toml
+  paceline apply /etc/paceline.d
   paceline export | paceline apply - --owner all.toml --take-over      everything then belongs to all.toml";
 
 #[derive(Debug, Args)]
 pub struct Apply {
-    /// The file, in TOML; - is standard input
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
+    /// The files, in TOML; - is standard input
+    #[arg(value_name = "FILE|DIR", required = true, num_args = 1..)]
+    files: Vec<PathBuf>,
 
     /// Only show what would change, and drift
     #[arg(long)]
     dry_run: bool,
 
-    /// The file that objects belong to [default: the name of FILE without directories; stdin for -]
+    /// The file that objects belong to, if one FILE is given [default: its name without directories; stdin for -]
     #[arg(long, value_name = "NAME")]
     owner: Option<String>,
 
@@ -67,19 +68,15 @@ pub struct Apply {
 }
 
 pub fn run(apply: &Apply) -> Result<ExitCode, Failure> {
-    let hint = "name the file to apply, or - for standard input";
-    let text = match is_stdin(&apply.file) {
-        true => config::text_of_stdin(),
-        false => config::text_of(&apply.file),
-    };
-    let text = text.map_err(|error| Failure::from(error).or_hint(hint))?;
+    let hint = "name the files to apply, or - for standard input";
+    let texts = texts(apply).map_err(|failure| failure.or_hint(hint))?;
     let asker = apply.reach.open()?;
-    let mut options = options(apply)?;
-    let done = match asker.client.apply(&text, &options) {
+    let mut options = options(apply);
+    let done = match texts.send(&asker, &options) {
         Err(error) => match deletions(&error) {
-            Some(count) if confirmed(count, || list_of(&asker, &text, &options))? => {
+            Some(count) if confirmed(count, || list_of(&asker, &texts, &options))? => {
                 options.deletions_max = Some(count);
-                asker.client.apply(&text, &options)
+                texts.send(&asker, &options)
             }
             Some(count) => return Err(too_many(count)),
             None => Err(error),
@@ -87,8 +84,8 @@ pub fn run(apply: &Apply) -> Result<ExitCode, Failure> {
         done => done,
     };
     match done {
-        Ok(told) => show(&asker, apply, told)?,
-        Err(error) => return wrong(apply, error),
+        Ok(told) => show(&asker, &texts, told)?,
+        Err(error) => return wrong(&texts, asker.json, error),
     }
     if !apply.dry_run {
         as_it_says(&asker.client.status()?)?;
@@ -96,21 +93,71 @@ pub fn run(apply: &Apply) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn options(apply: &Apply) -> Result<ApplyOptions, Failure> {
-    let file = match &apply.owner {
-        Some(owner) => owner.clone(),
-        None if is_stdin(&apply.file) => "stdin".to_owned(),
-        None => config::name_of(&apply.file)?,
-    };
-    Ok(ApplyOptions {
+/// The files to apply, and the path of each.
+struct Texts {
+    files: Vec<ConfigFile>,
+    paths: Vec<String>,
+}
+
+impl Texts {
+    fn send(&self, asker: &Asker, options: &ApplyOptions) -> Result<Vec<Value>, Error> {
+        match self.files.as_slice() {
+            [ConfigFile { name, directory, text }] => {
+                let (file, directory) = (Some(name.clone()), directory.clone());
+                asker.client.apply(text, &ApplyOptions { file, directory, ..options.clone() })
+            }
+            files => asker.client.apply_files(files, options),
+        }
+    }
+
+    /// The path of the file that an error or a warning names.
+    fn path(&self, told: &Value) -> String {
+        let name = text(told, "file");
+        let at = self.files.iter().position(|file| file.name == name);
+        match self.paths.as_slice() {
+            [only] => only.clone(),
+            paths => at.and_then(|at| paths.get(at)).cloned().unwrap_or_default(),
+        }
+    }
+}
+
+fn texts(apply: &Apply) -> Result<Texts, Failure> {
+    let usage = |message: &str, hint: &str| Err(Failure::new(failure::USAGE, message, hint));
+    if let [file] = apply.files.as_slice()
+        && is_stdin(file)
+    {
+        let name = apply.owner.clone().unwrap_or_else(|| "stdin".to_owned());
+        let text = config::text_of_stdin()?;
+        let files = vec![ConfigFile { name, directory: None, text }];
+        return Ok(Texts { files, paths: vec!["stdin".to_owned()] });
+    }
+    if apply.files.iter().any(|file| is_stdin(file)) {
+        return usage("- cannot be given together with other files", "apply it by itself");
+    }
+    let (mut files, mut paths) = (vec![], vec![]);
+    for (path, name) in config::named_files(&apply.files)? {
+        let (directory, text) = (config::directory_of(&path), config::text_of(&path)?);
+        files.push(ConfigFile { name, directory, text });
+        paths.push(path.to_string_lossy().into_owned());
+    }
+    match (&apply.owner, files.as_mut_slice()) {
+        (Some(owner), [file]) => file.name.clone_from(owner),
+        (Some(_), _) => return usage("--owner needs one FILE", "apply each file by itself"),
+        (None, _) => {}
+    }
+    Ok(Texts { files, paths })
+}
+
+fn options(apply: &Apply) -> ApplyOptions {
+    ApplyOptions {
         dry_run: apply.dry_run,
-        file: Some(file),
-        directory: config::directory_of(&apply.file),
+        file: None,
+        directory: None,
         reset: apply.reset,
         take_over: apply.take_over,
         strict: apply.strict,
         deletions_max: apply.yes.then_some(u64::MAX),
-    })
+    }
 }
 
 /// How many objects would be deleted, if the refusal is because they are too many.
@@ -119,9 +166,9 @@ fn deletions(error: &Error) -> Option<u64> {
 }
 
 /// The lines of the objects that would be deleted.
-fn list_of(asker: &Asker, text_of: &str, options: &ApplyOptions) -> Result<String, Failure> {
+fn list_of(asker: &Asker, texts: &Texts, options: &ApplyOptions) -> Result<String, Failure> {
     let options = ApplyOptions { dry_run: true, ..options.clone() };
-    let changes = asker.client.apply(text_of, &options)?;
+    let changes = texts.send(asker, &options)?;
     let deleted: Vec<Value> =
         changes.into_iter().filter(|change| text(change, "op") == "delete").collect();
     Ok(draw(&deleted, Screen::of_stderr()))
@@ -147,9 +194,9 @@ fn too_many(count: u64) -> Failure {
 }
 
 /// Shows warnings apart from the changes.
-fn show(asker: &Asker, apply: &Apply, told: Vec<Value>) -> Result<(), Failure> {
+fn show(asker: &Asker, texts: &Texts, told: Vec<Value>) -> Result<(), Failure> {
     let is = |one: &Value, op: &str| text(one, "op") == op;
-    if apply.reach.json {
+    if asker.json {
         return asker.show(&json!(told), |_| String::new());
     }
     let (warnings, told): (Vec<Value>, Vec<Value>) =
@@ -160,10 +207,9 @@ fn show(asker: &Asker, apply: &Apply, told: Vec<Value>) -> Result<(), Failure> {
         let place = if line.is_empty() { String::new() } else { format!("{line}:{column}: ") };
         let message = clean(message.strip_prefix(&format!("line {line}: ")).unwrap_or(&message));
         let space = if place.is_empty() { " " } else { "" };
-        crate::screen::tell(format_args!(
-            "{}:{space}{place}warning: {message}",
-            shown(&apply.file)
-        ));
+        let path = texts.path(&warning);
+        let path = if path.is_empty() { path } else { format!("{path}:{space}") };
+        crate::screen::tell(format_args!("{path}{place}warning: {message}"));
     }
     if told.iter().all(|one| is(one, "drift")) {
         crate::screen::tell(format_args!("nothing to change"));
@@ -193,19 +239,30 @@ fn is_stdin(file: &Path) -> bool {
     file.as_os_str() == "-"
 }
 
-/// The name of a file in messages.
-fn shown(file: &Path) -> String {
-    if is_stdin(file) { "stdin".into() } else { file.to_string_lossy().into_owned() }
+/// The errors of a file are printed alone, in the form that editors and scripts read.
+pub fn wrong_file(file: &Path, json: bool, error: Error) -> Result<ExitCode, Failure> {
+    let path = if is_stdin(file) { "stdin".into() } else { file.to_string_lossy().into_owned() };
+    wrong_at(&path, |_| path.clone(), json, error)
 }
 
-/// The errors of a file are printed alone, in the form that editors and scripts read.
-fn wrong(apply: &Apply, error: Error) -> Result<ExitCode, Failure> {
+/// The same for the errors of several files.
+fn wrong(texts: &Texts, json: bool, error: Error) -> Result<ExitCode, Failure> {
+    wrong_at(&texts.paths.join(", "), |error| texts.path(error), json, error)
+}
+
+fn wrong_at(
+    paths: &str,
+    path: impl Fn(&Value) -> String,
+    json: bool,
+    error: Error,
+) -> Result<ExitCode, Failure> {
     let errors = error.answer().and_then(places);
     match errors {
-        Some(errors) if !apply.reach.json => {
-            crate::screen::tell(format_args!("{}", lines(&apply.file, &errors).trim_end()));
+        Some(errors) if !json => {
+            let lines = lines(&errors, path);
+            crate::screen::tell(format_args!("{}", lines.trim_end()));
             if let Some(hint) = error.hint() {
-                crate::screen::tell(format_args!("{}: {}", shown(&apply.file), clean(hint)));
+                crate::screen::tell(format_args!("{paths}: {}", clean(hint)));
             }
             Ok(ExitCode::FAILURE)
         }
@@ -217,10 +274,10 @@ fn places(answer: &Answer) -> Option<Vec<Value>> {
     answer.body.get("errors").and_then(Value::as_array).cloned()
 }
 
-fn lines(file: &Path, errors: &[Value]) -> String {
-    let file = shown(file);
+fn lines(errors: &[Value], path: impl Fn(&Value) -> String) -> String {
     let mut lines = String::new();
     for error in errors {
+        let file = path(error);
         let [line, column, message] = ["line", "column", "message"].map(|name| text(error, name));
         lines.push_str(&clean(&format!("{file}:{line}:{column}: {message}")));
         lines.push('\n');
@@ -231,7 +288,8 @@ fn lines(file: &Path, errors: &[Value]) -> String {
     lines
 }
 
-fn draw(changes: &[Value], screen: Screen) -> String {
+/// A line for each change.
+pub fn draw(changes: &[Value], screen: Screen) -> String {
     changes.iter().map(|change| line(change, screen)).collect()
 }
 
@@ -249,6 +307,10 @@ fn line(change: &Value, screen: Screen) -> String {
     let members: Vec<String> = members.into_iter().flatten().map(as_text).collect();
     if !members.is_empty() {
         told.push_str(&format!("  {}", members.join(" ")));
+    }
+    if let Some([low, high]) = change.get("priority").and_then(Value::as_array).map(Vec::as_slice) {
+        let range = if low == high { low.to_string() } else { format!("{low}..{high}") };
+        told.push_str(&format!("  priority {range}"));
     }
     if change.get("taken_over") == Some(&Value::Bool(true)) {
         told.push_str("  now belongs to the file");
@@ -270,7 +332,6 @@ mod tests {
     use super::{draw, lines};
     use crate::screen::Screen;
     use serde_json::json;
-    use std::path::Path;
 
     #[test]
     fn changes_are_lines() {
@@ -297,6 +358,6 @@ mod tests {
     #[test]
     fn mistakes_have_their_place() {
         let errors = [json!({"line": 3, "column": 1, "message": "a\u{1b}b", "hint": "c"})];
-        assert_eq!(lines(Path::new("x.toml"), &errors), "x.toml:3:1: a\\u{1b}b\n    c\n");
+        assert_eq!(lines(&errors, |_| "x.toml".to_owned()), "x.toml:3:1: a\\u{1b}b\n    c\n");
     }
 }

@@ -76,7 +76,7 @@ pub fn run(backends: &Backends) -> Result<(), Failure> {
 fn list(asker: &Asker) -> Result<(), Failure> {
     let list = asker.client.objects(Kind::Backends)?;
     let servers = asker.client.objects(Kind::Servers)?;
-    let nothing = "there are no backends; add a [[backend]] to a configuration file";
+    let nothing = "there are no backends; create one with: paceline backends create NAME";
     asker.show_list(&list, nothing, |screen| draw(&list, &servers, screen))
 }
 

@@ -86,6 +86,7 @@ fn draw(list: &[Value], screen: Screen) -> String {
     let mut table = Table::new(&[
         Column::text("NAME", 12),
         Column::text("AT", 8).spare(3),
+        Column::number("NUMBER").spare(4),
         Column::text("LIMIT", 10),
         Column::text("KEY", 5).spare(4),
         Column::number("QUEUED"),
@@ -94,12 +95,17 @@ fn draw(list: &[Value], screen: Screen) -> String {
         Column::number("REFUSED").spare(1),
         Column::word("MODE").spare(5),
     ]);
-    for checkpoint in list {
+    // In the order in which a request meets those of one place.
+    let mut sorted: Vec<&Value> = list.iter().collect();
+    let number = |one: &Value| one.get("number").and_then(Value::as_i64);
+    sorted.sort_by_key(|one| (text(one, "at"), number(one), text(one, "name")));
+    for checkpoint in sorted {
         let refused = refused(checkpoint);
         let is_refusing = !matches!(refused.as_str(), "" | "0" | "would 0");
         table.row(vec![
             text(checkpoint, "name").into(),
             text(checkpoint, "at").into(),
+            text(checkpoint, "number").into(),
             limit(checkpoint).into(),
             text(checkpoint, "key").into(),
             figure(checkpoint, "queued").into(),

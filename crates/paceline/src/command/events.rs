@@ -9,7 +9,7 @@ use paceline_client::Event;
 use serde_json::{Value, json};
 
 pub const HELP: &str = "\
-Prints one line for each event, until you press Ctrl-C.
+Prints one line for each event, until you press Ctrl-C. Times are in UTC.
 
 Example:
   paceline events
@@ -49,10 +49,13 @@ fn show(asker: &Asker, event: &Event) -> Result<(), Failure> {
     if asker.json {
         return print(&format!("{}\n", json!({"event": event.kind, "data": event.data})));
     }
-    print(&draw(event, asker.screen))
+    let at = event.data.get("at").map(as_text);
+    let at = at.as_deref().and_then(moment::clock).map_or_else(moment::clock_now, str::to_owned);
+    print(&draw(event, &at, asker.screen))
 }
 
-fn draw(event: &Event, screen: Screen) -> String {
+/// One line: the time at which it happened or arrived, its kind, and what it says.
+fn draw(event: &Event, at: &str, screen: Screen) -> String {
     let style = match event.kind.as_str() {
         "started" => Style::Good,
         "waiting" => Style::Wait,
@@ -60,8 +63,7 @@ fn draw(event: &Event, screen: Screen) -> String {
         "settled" => Style::Faint,
         _ => Style::Plain,
     };
-    let at = event.data.get("at").or_else(|| event.data.get("time")).map(as_text);
-    let at = at.as_deref().and_then(moment::clock).map_or(String::new(), |at| format!("{at}  "));
+    let at = format!("{at}  ");
     let kind = format!("{:8}", cut(&clean(&event.kind), 8));
     let left = screen.width.saturating_sub(at.len() + 10);
     let kind = screen.paint(style, &kind);
@@ -77,7 +79,10 @@ fn summary(data: &Value) -> String {
     }
     let changes = members.get("changes").and_then(Value::as_array);
     match (members.get("message").and_then(Value::as_str), changes) {
-        (Some(message), _) => parts.push(message.to_owned()),
+        (Some(message), _) => {
+            parts.extend(whose(data));
+            parts.push(message.to_owned());
+        }
         (None, Some(changes)) => {
             parts.push(format!("by {}:", text(data, "who")));
             parts.extend(changes.iter().map(change));
@@ -86,12 +91,22 @@ fn summary(data: &Value) -> String {
         }
         (None, None) => {
             let others = members.iter().filter(|(name, value)| {
-                !matches!(name.as_str(), "request" | "at" | "time") && !value.is_null()
+                !matches!(name.as_str(), "request" | "at" | "user" | "text") && !value.is_null()
             });
+            parts.extend(whose(data));
             parts.extend(others.map(|(name, value)| format!("{name}={}", as_text(value))));
         }
     }
     clean(&parts.join("  "))
+}
+
+/// `eva: reindex`
+fn whose(data: &Value) -> Option<String> {
+    match (text(data, "user"), text(data, "text")) {
+        (user, text) if user.is_empty() && text.is_empty() => None,
+        (user, text) if user.is_empty() || text.is_empty() => Some(format!("{user}{text}")),
+        (user, text) => Some(format!("{user}: {text}")),
+    }
 }
 
 /// `+Pool batch`

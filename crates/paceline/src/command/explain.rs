@@ -1,6 +1,7 @@
 //! `paceline explain`: what would happen to a request, and why.
 
 use super::permit::Asks;
+use super::within::Within;
 use super::{Reach, attribute, once, text};
 use crate::failure::Failure;
 use crate::screen::{Screen, Style};
@@ -42,6 +43,8 @@ pub fn run(explain: &Explain) -> Result<(), Failure> {
     once(&attributes)?;
     let mut request = explain.asks.request();
     request.attributes.extend(attributes);
+    // Inside a permit, the real request would be refused if it claimed what that permit holds.
+    request.within = Within::read(&explain.reach)?.sessions().to_vec();
     let mut body = serde_json::to_value(&request).map_err(|error| error.to_string())?;
     if explain.connection {
         body["on"] = "connection".into();

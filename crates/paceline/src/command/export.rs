@@ -9,8 +9,8 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 pub const HELP: &str = "\
-The file has frontends, backends, pools, rules (the running list), checkpoints, resources and users. It has no locks, permits, tokens or \
-figures, and so no secrets. Applying it again changes only the owner of its objects. With --owner, it has only the objects \
+The file has frontends, backends, SQL targets, pools, rules (the running list), checkpoints, resources and users. It has no locks, \
+permits, tokens, passwords or figures, and so no secrets. Applying it again changes only the owner of its objects. With --owner, it has only the objects \
 of that file, and applying it again as that file changes nothing.
 
 Example:

@@ -75,7 +75,8 @@ pub fn run(frontends: &Frontends) -> Result<(), Failure> {
 
 fn list(asker: &Asker) -> Result<(), Failure> {
     let list = asker.client.objects(Kind::Frontends)?;
-    let nothing = "there are no frontends; add a [[frontend]] to a configuration file";
+    let nothing =
+        "there are no frontends; create one with: paceline frontends create NAME --listen ADDRESS";
     asker.show_list(&list, nothing, |screen| draw(&list, screen))
 }
 

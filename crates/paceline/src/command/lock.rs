@@ -19,6 +19,9 @@ and PACELINE_FENCING in its environment. PACELINE_FENCING is the number of this 
 resource that the lock guards, so that the resource can refuse a CMD whose lock was stolen. PACELINE_SESSION lets a `paceline permit \
 --require-lock` inside CMD find the lock; it is a secret.
 
+--steal takes the lock from its owner, whose CMD goes on without it. When the thief releases the lock, the session that was \
+robbed owns it next, before all other waiters, unless it has ended by then.
+
 Exit codes: that of CMD; 128 + N if signal N killed it (a key such as Ctrl-C kills this command too, so that a script ends); \
 126 or 127 if CMD cannot be run. If CMD was not started: 75 another session owns the lock, 69 daemon unreachable, 77 not permitted, \
 2 usage, 1 failed. If the daemon is restarted while this command waits, it asks again until --wait has passed. \

@@ -7,7 +7,7 @@ use super::within::{WITHIN, Within};
 use super::{Reach, attribute, duration, once};
 use crate::failure::Failure;
 use clap::Args;
-use paceline_client::{Error, PermitRequest, Place, Session, SessionOptions, Unknown};
+use paceline_client::{Error, PermitRequest, Place, Refusal, Session, SessionOptions, Unknown};
 use paceline_types::nearest;
 use serde_json::json;
 use std::process::ExitCode;
@@ -57,9 +57,9 @@ impl Asks {
     /// A failure, with a hint if a claim only looks like one of a mode, or is held by a permit around this command.
     fn failed(&self, error: Error, request: &PermitRequest) -> Failure {
         let is_inside = !request.within.is_empty();
-        let reason = match &error {
-            Error::Refused(refusal) => refusal.reason.clone(),
-            _ => String::new(),
+        let (reason, after_wait) = match &error {
+            Error::Refused(refusal) => (refusal.reason.clone(), self.after_wait(refusal)),
+            _ => (String::new(), None),
         };
         let failure = Failure::from(error);
         let near = self.claim.iter().find_map(|claim| {
@@ -82,8 +82,32 @@ impl Asks {
                 "it runs inside a permit that others wait for; give the outer permit its --claim too, or run it outside"
                     .into(),
             ),
-            _ => failure,
+            _ => match after_wait {
+                Some(hint) => failure.hint(hint),
+                None => failure,
+            },
         }
+    }
+
+    /// What to do after a wait that was too long, or would have been, if it is not known when to come back.
+    fn after_wait(&self, refusal: &Refusal) -> Option<String> {
+        let answer = |name: &str| refusal.answer.body.get(name)?.as_str();
+        let ended_after = match refusal.reason.as_str() {
+            "expired" => duration(answer("waited")?).ok()?,
+            "too_long" => duration(answer("max")?).ok()?,
+            _ => return None,
+        };
+        let pool = refusal.answer.body.pointer("/place/pool").and_then(serde_json::Value::as_str);
+        if let Some(pool) = pool.filter(|_| refusal.answer.message.contains(" is stopped")) {
+            return Some(format!("start it with: paceline pools start {pool}"));
+        }
+        if refusal.retry_after.is_some() {
+            return None;
+        }
+        Some(match self.max_wait.is_some_and(|own| ended_after >= own) {
+            true => "try again later, or wait longer with --max-wait".to_owned(),
+            false => "try again later; the queue's own max_delay ended the wait".to_owned(),
+        })
     }
 
     /// The request, without attributes.

@@ -29,6 +29,9 @@ pub struct Pools {
 
 #[derive(Debug, Subcommand)]
 enum PoolsCommand {
+    /// List the pools, as without a command
+    #[command(visible_alias = "ls", after_help = "Example:\n  paceline pools list")]
+    List,
     /// Create a pool; it is stopped and transient
     #[command(
         after_help = "Example:\n  paceline pools create batch --priority=-127..-1 --threads 0..8"
@@ -66,7 +69,7 @@ enum PoolsCommand {
     #[command(after_help = "Example:\n  paceline pools unpersist batch")]
     Unpersist(Name),
     /// Delete the pool
-    #[command(after_help = "Example:\n  paceline pools delete batch")]
+    #[command(visible_alias = "rm", after_help = "Example:\n  paceline pools delete batch")]
     Delete(Name),
 }
 
@@ -93,6 +96,7 @@ fn change(asker: &Asker, command: &PoolsCommand) -> Result<(), Failure> {
         asker.show_done(&answer, &format!("pool {} {done}", name.name))
     };
     match command {
+        PoolsCommand::List => list(asker),
         PoolsCommand::Create { name, settings } => create(asker, name, settings),
         PoolsCommand::Set { name, changes } => {
             objects::change::<Pool>(asker, Kind::Pools, name, changes.members())

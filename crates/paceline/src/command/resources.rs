@@ -89,7 +89,7 @@ fn delete(asker: &Asker, name: &str, orphan: bool) -> Result<(), Failure> {
         true => asker.client.delete_orphaning(name),
         false => asker.client.delete(Kind::Resources, name),
     };
-    deleted.map_err(|error| match error {
+    let answer = deleted.map_err(|error| match error {
         Error::Conflict(_) => {
             let hint = "delete the children first; --orphan deletes it and leaves them without \
                         this parent";
@@ -97,7 +97,7 @@ fn delete(asker: &Asker, name: &str, orphan: bool) -> Result<(), Failure> {
         }
         error => error.into(),
     })?;
-    asker.show_done(&serde_json::Value::Null, &format!("resource {name} is deleted"))
+    asker.show_done(&answer, &format!("resource {name} is deleted"))
 }
 
 fn draw(list: &[Value], screen: Screen) -> String {

@@ -9,7 +9,8 @@ use std::path::PathBuf;
 
 pub const HELP: &str = "\
 First reads and verifies all of FILE; if FILE is damaged or of a newer version, nothing is changed. The command fails while \
-a daemon has the data directory open. The previous database is kept as paceline.db.before-restore-TIME.
+a daemon has the data directory open. The previous database is kept as paceline.db.before-restore-TIME. If paceline.db is a \
+symbolic link, the link stays, its target is replaced, and the previous database is kept beside the target.
 
 Permits, locks and sessions are not restored. Fencing and request numbers continue above all that were granted before. If \
 the previous database belongs to the daemon that made the backup, they continue where it ended; otherwise the numbers granted since \
@@ -48,10 +49,17 @@ pub fn run(command: &Restore) -> Result<(), Failure> {
     let path = data.join("paceline.db");
     let mark = paceline_host::wall_ms().to_string();
     let done = restore(&command.file, &path, &mark).map_err(|error| refused(&error))?;
+    let trouble = done.trouble.map(|trouble| {
+        let message = format!("restored {}, but {trouble}", path.display());
+        let hint =
+            "check that the user of the daemon can read and write the database, then start it";
+        Failure::new(FAILED, message, hint)
+    });
     if command.reach.json {
         let kept = done.kept.as_ref().map(|kept| kept.to_string_lossy());
         let told = json!({ "restored": path.to_string_lossy(), "kept": kept, "numbers_go_on": done.numbers_go_on });
-        return print(&format!("{told:#}\n"));
+        print(&format!("{told:#}\n"))?;
+        return trouble.map_or(Ok(()), Err);
     }
     crate::screen::tell(format_args!(
         "restored {} from {}",
@@ -66,7 +74,7 @@ pub fn run(command: &Restore) -> Result<(), Failure> {
             "fencing and request numbers continue at the microseconds since 1970, because those granted since the backup are not known"
         ));
     }
-    Ok(())
+    trouble.map_or(Ok(()), Err)
 }
 
 fn refused(error: &OpenDatabaseError) -> Failure {

@@ -1,13 +1,18 @@
-//! `paceline rules`: lists rules, and adds, changes, deletes, enables, disables, clears and saves them.
+//! `paceline rules`: lists rules, and adds, changes, deletes, enables, disables, clears, saves, imports and exports them.
 
-use super::{Asker, Reach, figure, is, objects, text};
+use super::{Asker, Reach, apply, figure, is, objects, text};
+use crate::config;
 use crate::failure::Failure;
+use crate::keep::keep;
 use crate::screen::{Screen, Style};
 use crate::settings::{Changes, NewRule, Rule, Settings};
 use crate::table::{Cell, Column, Table};
 use clap::{Args, Subcommand};
 use paceline_client::Kind;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
 
 pub const HELP: &str = "\
 Without a command, lists the running rules. A restart replaces them with the saved ones.
@@ -32,6 +37,9 @@ pub struct Rules {
 
 #[derive(Debug, Subcommand)]
 enum RulesCommand {
+    /// List the running rules, as without a command
+    #[command(visible_alias = "ls", after_help = "Example:\n  paceline rules list")]
+    List,
     /// Add a rule to the running list; without a number, at its end
     #[command(
         after_help = "Example:\n  paceline rules new --match 'user=etl-*' --mode glob --lower 20 --then stop\n  paceline rules new --when 'rate(\"per-user\", user) > 100.0' --reject"
@@ -59,6 +67,12 @@ enum RulesCommand {
     /// Save the running list for the next start
     #[command(after_help = "Example:\n  paceline rules save")]
     Save,
+    /// Import a Comdb2 ruleset into the running list, in one transaction
+    #[command(after_help = IMPORT_HELP)]
+    Import(Import),
+    /// Write the running list as a Comdb2 ruleset
+    #[command(after_help = EXPORT_HELP)]
+    Export(Export),
     /// Enable a disabled rule
     #[command(after_help = "Example:\n  paceline rules enable 10")]
     Enable(Number),
@@ -67,25 +81,116 @@ enum RulesCommand {
     Disable(Number),
 }
 
+const IMPORT_HELP: &str = "\
+All of FILE is imported, or nothing. A rule of FILE replaces the running rule of the same number, and other rules stay. \
+Pools that FILE names and that do not exist are created and started, each with one free priority, from -1 downwards. \
+Errors are printed as FILE:LINE:COLUMN: message, and the exit code is 1. Each change is one line: + is new, ~ is \
+changed.
+
+Example:
+  paceline rules import comdb2.ruleset --dry-run
+  paceline rules import comdb2.ruleset --persistent && paceline rules save";
+
+const EXPORT_HELP: &str = "\
+The file has version 2 of the format. A rule that Comdb2 cannot express is an error that names it, and nothing is \
+written.
+
+Example:
+  paceline rules export
+  paceline rules export comdb2.ruleset --force";
+
+#[derive(Debug, Args)]
+struct Import {
+    /// The file; - is standard input
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+
+    /// Only show what would be imported
+    #[arg(long)]
+    dry_run: bool,
+
+    /// Keep the pools that are created across restarts
+    #[arg(long)]
+    persistent: bool,
+}
+
+#[derive(Debug, Args)]
+struct Export {
+    /// Where to write it; - is standard output [default: -]
+    #[arg(value_name = "FILE")]
+    file: Option<PathBuf>,
+
+    /// Replace FILE if it exists
+    #[arg(long)]
+    force: bool,
+}
+
 #[derive(Debug, Args)]
 struct Number {
     /// Number of the rule
     number: u32,
 }
 
-/// Whether a match changes nothing, neither here nor for later rules, and is not logged.
-fn does_nothing(rule: &Map<String, Value>) -> bool {
-    let has = |name: &str| rule.get(name).is_some_and(|value| *value != Value::Bool(false));
-    let acts = ["set", "raise", "lower", "reject", "log"].into_iter().any(has);
-    !acts && rule.get("then") != Some(&"stop".into())
-}
-
-pub fn run(rules: &Rules) -> Result<(), Failure> {
+pub fn run(rules: &Rules) -> Result<ExitCode, Failure> {
+    let done = |()| ExitCode::SUCCESS;
+    if let Some(RulesCommand::Import(import)) = &rules.command {
+        return run_import(rules, import);
+    }
     let asker = rules.reach.open()?;
     match &rules.command {
-        None => list(&asker, if rules.saved { Kind::SavedRules } else { Kind::Rules }),
+        None | Some(RulesCommand::List) => {
+            list(&asker, if rules.saved { Kind::SavedRules } else { Kind::Rules }).map(done)
+        }
+        Some(RulesCommand::Export(export)) => run_export(&asker, rules, export).map(done),
         Some(command) => change(&asker, command)
+            .map(done)
             .map_err(|f| f.or_hint("see how they stand with: paceline rules")),
+    }
+}
+
+fn run_import(rules: &Rules, import: &Import) -> Result<ExitCode, Failure> {
+    let text = match import.file.as_os_str() == "-" {
+        true => config::text_of_stdin(),
+        false => config::text_of(&import.file),
+    };
+    let hint = "name the file to import, or - for standard input";
+    let text = text.map_err(|error| Failure::from(error).or_hint(hint))?;
+    let asker = rules.reach.open()?;
+    let edits = match asker.client.import_rules(&text, import.dry_run, import.persistent) {
+        Ok(edits) => edits,
+        Err(error) => return apply::wrong_file(&import.file, rules.reach.json, error),
+    };
+    asker.show(&json!(edits), |screen| apply::draw(&edits, screen))?;
+    if !rules.reach.json {
+        let count = |kind: &str, one: &str, many: &str| match edits
+            .iter()
+            .filter(|edit| super::text(edit, "kind") == kind)
+            .count()
+        {
+            1 => format!("1 {one}"),
+            count => format!("{count} {many}"),
+        };
+        let (rules, pools) = (count("rule", "rule", "rules"), count("pool", "pool", "pools"));
+        let done = match import.dry_run {
+            true => format!("{rules} and {pools} would be imported"),
+            false => format!("{rules} and {pools} are imported{UNSAVED}"),
+        };
+        crate::screen::tell(format_args!("{done}"));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run_export(asker: &Asker, rules: &Rules, export: &Export) -> Result<(), Failure> {
+    let text = asker.client.export_rules()?;
+    match export.file.as_ref().filter(|file| file.as_os_str() != "-") {
+        None if rules.reach.json => super::print(&format!("{:#}\n", json!({ "ruleset": text }))),
+        None => super::print(&text),
+        Some(file) => {
+            let failed = |error: std::io::Error| super::export::cannot_write(file, &error);
+            keep(file, export.force, failed, |out| out.write_all(text.as_bytes()).map_err(failed))?;
+            let answer = json!({ "file": file.to_string_lossy(), "bytes": text.len() });
+            asker.show_done(&answer, &format!("written to {}", file.display()))
+        }
     }
 }
 
@@ -112,17 +217,12 @@ fn list(asker: &Asker, kind: Kind) -> Result<(), Failure> {
 fn change(asker: &Asker, command: &RulesCommand) -> Result<(), Failure> {
     let client = &asker.client;
     match command {
+        RulesCommand::List => list(asker, Kind::Rules),
         RulesCommand::New { settings } => {
             let members = settings.members();
-            let does_nothing = does_nothing(&members);
             let answer = client.add(Kind::Rules, &Value::Object(members))?;
             let number = text(&answer, "number");
-            let mut done = format!("rule {number} is added; keep it with: paceline rules save");
-            if does_nothing {
-                done.push_str(
-                    "\nit does nothing when it matches; say --set, --raise, --lower or --reject",
-                );
-            }
+            let done = format!("rule {number} is added; keep it with: paceline rules save");
             asker.show_done(&answer, &done)
         }
         RulesCommand::Set { number, changes } => {
@@ -135,6 +235,8 @@ fn change(asker: &Asker, command: &RulesCommand) -> Result<(), Failure> {
         RulesCommand::Save => save(asker),
         RulesCommand::Enable(rule) => switch(asker, rule.number, "enable"),
         RulesCommand::Disable(rule) => switch(asker, rule.number, "disable"),
+        // They are run before.
+        RulesCommand::Import(_) | RulesCommand::Export(_) => Ok(()),
     }
 }
 

@@ -81,7 +81,7 @@ pub fn run(servers: &Servers) -> Result<(), Failure> {
         }
         Some(ServersCommand::List) | None => {
             let list = asker.client.objects(Kind::Servers)?;
-            let nothing = "there are no servers; add them to a [[backend]] of a configuration file";
+            let nothing = "there are no servers; create one with: paceline servers create BACKEND/NAME --address ADDRESS";
             return asker.show_list(&list, nothing, |screen| draw(&list, screen));
         }
     };

@@ -1,6 +1,6 @@
 //! `paceline status`: the state of the daemon, on one screen.
 
-use super::{Reach, figure, text, token};
+use super::{Reach, text, token};
 use crate::failure::Failure;
 use crate::screen::{Screen, Style};
 use clap::Args;
@@ -27,15 +27,12 @@ pub fn run(status: &Status) -> Result<(), Failure> {
     if let Some(rules) = rules(&asker.client) {
         answer["rules"] = rules;
     }
-    let pools = asker.client.objects(Kind::Pools)?;
     let target = asker.client.target().to_string();
-    asker.show(&answer, |screen| draw(&answer, &pools, &target, screen))
+    asker.show(&answer, |screen| draw(&answer, &target, screen))
 }
 
-fn draw(status: &Value, pools: &[Value], target: &str, screen: Screen) -> String {
-    let sum = |name: &str| -> u64 {
-        pools.iter().filter_map(|pool| figure(pool, name).parse::<u64>().ok()).sum()
-    };
+fn draw(status: &Value, target: &str, screen: Screen) -> String {
+    let requests = status.get("requests").unwrap_or(&Value::Null);
     let is = |name: &str| status.get(name) == Some(&Value::Bool(true));
     let state = match (is("draining"), is("read_only")) {
         (true, _) => "drains: it finishes its requests, then exits",
@@ -51,7 +48,10 @@ fn draw(status: &Value, pools: &[Value], target: &str, screen: Screen) -> String
     let lines = [
         ("daemon", format!("{} {state}, process {}", text(status, "version"), text(status, "pid"))),
         ("answers on", target.to_owned()),
-        ("requests", format!("{} running, {} waiting", sum("running"), sum("waiting"))),
+        (
+            "requests",
+            format!("{} running, {} waiting", text(requests, "running"), text(requests, "waiting")),
+        ),
         ("synced", sync.to_owned()),
         ("rules", status.get("rules").and_then(unsaved_rules).unwrap_or_default()),
         (

@@ -67,6 +67,7 @@ impl Form {
         match shape {
             Shape::Text if name == "expires" => Self::Text("TIME|never"),
             Shape::Text => Self::Text("NAME"),
+            Shape::Secret => Self::Text("VERIFIER"),
             Shape::Flag => Self::Flag,
             Shape::Integer(min, max) => Self::Integer(min, max),
             Shape::OneOf(words) => Self::OneOf(words),
@@ -105,6 +106,11 @@ impl Form {
     /// Whether the text may begin with a dash.
     pub const fn may_be_negative(self) -> bool {
         matches!(self, Self::Range | Self::Integer(i64::MIN..=-1, _))
+    }
+
+    /// Whether the text is a number.
+    pub const fn is_number(self) -> bool {
+        matches!(self, Self::Integer(..))
     }
 
     /// The words that it may be, if they are listed.

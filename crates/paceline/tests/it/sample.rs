@@ -20,15 +20,18 @@ pub fn answer(asked: &Asked) -> Option<Reply> {
         "GET /v1/frontends" => frontends(),
         "GET /v1/backends" => backends(),
         "GET /v1/servers" => servers(),
+        "GET /v1/sql-targets" => sql_targets(),
         "GET /v1/resources" => resources(),
         "GET /v1/tree" => tree(),
         "GET /v1/locks" => locks(),
         "GET /v1/tokens" => tokens(),
         "GET /v1/users" => {
-            json!([{"name": "eva", "role": "operator"}, {"name": "größe", "role": "viewer"}])
+            json!([{"name": "app", "sql_password": true}, {"name": "eva", "role": "operator", "sql_password": true},
+                {"name": "größe", "role": "viewer"}])
         }
         "GET /v1/whoami" => json!({"user": "eva", "role": "operator", "host": "unix"}),
-        "GET /v1/status" => json!({"version": "0.1.0", "pid": 7, "sync": "asked", "warnings": []}),
+        "GET /v1/status" => json!({"version": "0.1.0", "pid": 7, "sync": "asked", "warnings": [],
+            "requests": {"running": 2, "waiting": 3}}),
         "POST /v1/tokens" => {
             return Some(Reply::Json(
                 201,
@@ -232,6 +235,16 @@ fn servers() -> Value {
     ])
 }
 
+fn sql_targets() -> Value {
+    json!([
+        {"name": "app", "upstream": "postgresql://db1.internal,db2.internal:5433/app?sslmode=verify-full",
+         "pooling": "session", "connections": {"max": 40, "idle": "5m"},
+         "login": {"user": "web", "password_file": "/etc/paceline/web.pw"}, "persistent": true},
+        {"name": "reports", "upstream": "postgresql:///reports?host=/run/postgresql", "persistent": false},
+        {"name": "notes", "sqlite": "notes.db", "notice": false, "persistent": true},
+    ])
+}
+
 fn resources() -> Value {
     json!([
         {"name": "disk:/dev/da0", "parents": [], "figures": {"holding": 1, "waiting": 0}},
@@ -286,10 +299,10 @@ fn events() -> String {
             json!({"request": 19, "at": "2026-01-31T10:20:31.000000Z", "reason": "queue_full",
             "message": "pool \"batch\": the queue is full, 10000 may wait"}),
         ),
-        ("lock", json!({"lock": "deploy", "what": "stolen"})),
+        ("lock", json!({"at": "2026-01-31T10:20:32.000000Z", "lock": "deploy", "what": "stolen"})),
         (
             "config",
-            json!({"who": "api:alice@unix", "changes": [
+            json!({"at": "2026-01-31T10:20:33.000000Z", "who": "api:alice@unix", "changes": [
                 {"op": "insert", "table": "Pool", "row": "batch"},
                 {"op": "update", "table": "Rule", "row": "10"},
                 {"op": "delete", "table": "Resource", "row": "zpool:tank"}], "more": 4}),

@@ -90,6 +90,7 @@ fn usage_is_2_and_names_the_mistake() {
         (&["pools", "configure", "a", "--reset", "name"], "invalid value"),
         (&["checkpoints", "create", "c", "--status", "200"], "from 400 to 599"),
         (&["users", "set", "eva", "--role", "king"], "operator"),
+        (&["users", "set", "eva", "--sql-password", "--no-sql-password"], "cannot be used with"),
         (&["cancel", "x"], "expected the number of a request"),
         (&["why", "x"], "expected the number of a request, see them with `paceline ps`"),
         (&["why"], "Usage: paceline why <ID>"),
@@ -119,6 +120,7 @@ fn json_is_what_the_daemon_says() {
         &["backends"],
         &["servers"],
         &["servers", "list"],
+        &["sql-targets"],
         &["resources"],
         &["users"],
         &["whoami"],
@@ -148,7 +150,7 @@ fn events_of_a_daemon_that_goes_away_end_with_69() {
     let fake = Fake::start(sample::answer);
     let (code, stdout, _) = ended(&mut paceline(fake.dir.path(), &["events", "--kind", "lock"]));
     assert_eq!(code, Some(69));
-    assert_eq!(stdout, "lock      lock=deploy  what=stolen\n");
+    assert_eq!(stdout, "10:20:32  lock      lock=deploy  what=stolen\n");
 }
 
 #[test]
@@ -269,7 +271,31 @@ fn changes_are_sent_as_the_contract_says() {
             "PUT /v1/users/eva",
             json!({"role": "operator"}),
         ),
+        (
+            &["users", "set", "app", "--no-sql-password", "--reset", "role"],
+            "PUT /v1/users/app",
+            json!({"role": null, "sql_verifier": null}),
+        ),
         (&["users", "delete", "eva"], "DELETE /v1/users/eva", Value::Null),
+        (
+            &[
+                "sql-targets",
+                "create",
+                "app",
+                "--upstream",
+                "postgresql://db/app",
+                "--login-user",
+                "web",
+            ],
+            "PUT /v1/sql-targets/app",
+            json!({"upstream": "postgresql://db/app", "login": {"user": "web"}}),
+        ),
+        (
+            &["sql-targets", "set", "app", "--connections-max", "40", "--reset", "login"],
+            "PATCH /v1/sql-targets/app",
+            json!({"connections": {"max": 40}, "login": null}),
+        ),
+        (&["sql-targets", "delete", "app"], "DELETE /v1/sql-targets/app", Value::Null),
         (&["cancel", "17"], "POST /v1/requests/17/cancel", Value::Null),
         (
             &["cancel", "17", "--reason", "too late"],

@@ -405,6 +405,21 @@ impl Relay {
         self.pin
     }
 
+    /// The tracked parameters of the session.
+    #[must_use]
+    pub const fn parameters(&self) -> &Parameters {
+        &self.parameters
+    }
+
+    /// The dialect in which the texts are read.
+    #[must_use]
+    pub fn dialect(&self) -> Dialect {
+        match self.parameters.value("standard_conforming_strings") {
+            Some(b"off") => Dialect::PostgresBackslash,
+            _ => Dialect::Postgres,
+        }
+    }
+
     /// Whether a server is linked.
     #[must_use]
     pub const fn is_linked(&self) -> bool {
@@ -427,13 +442,6 @@ impl Relay {
         for buffer in [&mut self.to_client, &mut self.to_server] {
             buffer.clear();
             buffer.shrink_to(KEPT_BYTES_MAX);
-        }
-    }
-
-    fn dialect(&self) -> Dialect {
-        match self.parameters.value("standard_conforming_strings") {
-            Some(b"off") => Dialect::PostgresBackslash,
-            _ => Dialect::Postgres,
         }
     }
 

@@ -58,7 +58,8 @@ impl Parameters {
 
     /// Writes the statements that bring a session with the values of `server` to those of `self`; nothing if there is
     /// none to change. `search_path` is a list and is written as it was reported.
-    pub(super) fn settings(&self, server: &Self) -> Vec<u8> {
+    #[must_use]
+    pub fn settings(&self, server: &Self) -> Vec<u8> {
         let mut text = vec![];
         for (name, value) in self.changes(server) {
             text.extend_from_slice(b"SET ");

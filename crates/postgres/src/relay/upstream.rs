@@ -59,6 +59,17 @@ impl Server {
         }
     }
 
+    /// The parameters of its session, as far as they are tracked.
+    #[must_use]
+    pub const fn parameters(&self) -> &Parameters {
+        &self.parameters
+    }
+
+    /// The server has reported a parameter outside a batch of the relay.
+    pub fn set_parameter(&mut self, name: &[u8], value: &[u8]) {
+        self.parameters.set(name, value);
+    }
+
     /// The same with another maximum of prepared statements.
     #[must_use]
     pub const fn with_statements_max(mut self, max: usize) -> Self {

@@ -107,6 +107,13 @@ impl Report {
         Self::new(Severity::Notice, SqlState::SUCCESSFUL_COMPLETION, message)
     }
 
+    /// The same with another severity.
+    #[must_use]
+    pub const fn with_severity(mut self, severity: Severity) -> Self {
+        self.severity = severity;
+        self
+    }
+
     /// Adds the facts behind the message.
     #[must_use]
     pub fn detail(mut self, detail: impl Into<String>) -> Self {

@@ -29,40 +29,26 @@ impl Monitor {
     ) -> bool {
         let enough = writer.out.len().saturating_add(PIECE_BYTES_MAX);
         let most = steps;
-        while let Some(change) = place.next(changes) {
-            let monitored = self.table(change.table);
-            let taken = match monitored {
-                Some(monitored) if most < usize::MAX => {
-                    monitored.change_steps(self.version, change)
-                }
-                _ => 0,
+        while let Some((at, change, monitored)) = place.next(self, changes) {
+            let taken = match most {
+                usize::MAX => 0,
+                _ => monitored.change_steps(self.version, change),
             };
             // A change that takes more steps than a piece allows is a piece of its own.
             if (steps < taken && steps < most) || writer.out.len() > enough {
                 return true;
             }
             if place.table != Some(change.table) {
-                self.end_table(place, writer);
+                place.end_table(writer);
                 place.table = Some(change.table);
-                if monitored.is_some() {
-                    writer.begin_table(&schema.table(change.table).name);
-                }
+                writer.begin_table(&schema.table(change.table).name);
             }
-            if let Some(monitored) = monitored {
-                let schema = schema.table(change.table);
-                monitored.write_change(self.version, change, schema, writer);
-            }
+            monitored.write_change(self.version, change, schema.table(change.table), writer);
             steps = steps.saturating_sub(taken);
-            place.next += 1;
+            place.next = at + 1;
         }
-        self.end_table(place, writer);
+        place.end_table(writer);
         false
-    }
-
-    fn end_table(&self, place: &mut Place, writer: &mut Writer<'_>) {
-        if place.table.take().is_some_and(|table| self.table(table).is_some()) {
-            writer.end_table();
-        }
     }
 }
 
@@ -73,14 +59,33 @@ const PIECE_BYTES_MAX: usize = 1 << 20;
 #[derive(Debug, Default)]
 pub(super) struct Place {
     next: usize,
-    /// The table of the previous change.
+    /// The table of the previous change that was written.
     table: Option<TableId>,
 }
 
 impl Place {
-    /// The next change.
-    pub(super) fn next<'a>(&self, changes: &'a Changes) -> Option<&'a RowChange> {
-        changes.rows.get(self.next)
+    /// The next change of a table that `monitor` watches, with its number and what is watched there. Tables that
+    /// are not watched are passed over as a whole, however many rows changed in them.
+    pub(super) fn next<'a, 'b>(
+        &self,
+        monitor: &'b Monitor,
+        changes: &'a Changes,
+    ) -> Option<(usize, &'a RowChange, &'b MonitoredTable)> {
+        let mut at = self.next;
+        loop {
+            let rest = changes.rows.get(at..)?;
+            let change = rest.first()?;
+            if let Some(monitored) = monitor.table(change.table) {
+                return Some((at, change, monitored));
+            }
+            at += rest.partition_point(|other| other.table == change.table);
+        }
+    }
+
+    fn end_table(&mut self, writer: &mut Writer<'_>) {
+        if self.table.take().is_some() {
+            writer.end_table();
+        }
     }
 }
 

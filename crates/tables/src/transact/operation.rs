@@ -194,6 +194,21 @@ impl Transaction {
         })
     }
 
+    /// The same for a row with this UUID, which other operations of the transaction may refer to.
+    #[must_use]
+    pub fn insert_as<'a>(
+        self,
+        table: &str,
+        uuid: Uuid,
+        columns: impl IntoIterator<Item = (&'a str, Datum)>,
+    ) -> Self {
+        self.with(|schema| {
+            let table = find_table(schema, table)?;
+            let (row, named) = fitted_row(schema.table(table), columns)?;
+            Ok(Operation::Insert { table, uuid: Some(uuid), row, named })
+        })
+    }
+
     /// Selects the rows that pass all `tests`.
     #[must_use]
     pub fn select<'a>(self, table: &str, tests: impl IntoIterator<Item = Test<'a>>) -> Self {

@@ -203,7 +203,9 @@ fn room_that_comes_back_is_used_without_a_restart_j5() {
 #[test]
 fn a_disk_gone_read_only_is_a_clear_word_j6() {
     let mut hits = 0;
-    for number in 1..=30 {
+    // The calls up to the first write. Behind it a record that is refused because it cannot be synced cannot be taken back
+    // either: a read-only disk keeps it (SECURITY.md, "Not promised").
+    for number in 1..=36 {
         let place = Place::new();
         let faults = format!("read-only-at={number}");
         let daemon = match place.launch_with(&faults).start() {

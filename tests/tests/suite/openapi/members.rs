@@ -32,6 +32,7 @@ fn bodies_have_the_members_that_are_read() {
         ("/v1/backends/x", json!({})),
         ("/v1/servers/x/x", json!({ "address": "127.0.0.1:1" })),
         ("/v1/frontends/x", json!({ "listen": "127.0.0.1:0", "backend": "x" })),
+        ("/v1/sql-targets/x", json!({ "sqlite": "x.db" })),
     ] {
         let _ = api.call("PUT", path, &body).expect(201);
     }

@@ -7,6 +7,13 @@ use paceline_tests::{Api, Daemon, Scratch};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
+const RULESET: &str =
+    "version 2\npool imported threads 1\nrule 1 action SET_POOL pool imported user x\n";
+
+const VERIFIER: &str = "SCRAM-SHA-256$4096:W22ZaJ0SNY7soEsUEjb6gQ==\
+                        $WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmtbsT4qY=\
+                        :wfPLwcE6nTWhTAmQ7tl2KeoiWGPlZqQxSrmfPwDl2dU=";
+
 /// A connection whose responses are compared with the document.
 struct Walk {
     api: Api,
@@ -52,8 +59,16 @@ impl Walk {
     }
 
     fn text(&mut self, path: &str, body: &str, status: u16) -> Value {
+        self.send_text(path, "application/toml", body, status)
+    }
+
+    fn plain(&mut self, path: &str, body: &str, status: u16) -> Value {
+        self.send_text(path, "text/plain", body, status)
+    }
+
+    fn send_text(&mut self, path: &str, media: &str, body: &str, status: u16) -> Value {
         let head = format!(
-            "POST {path} HTTP/1.1\r\nhost: paceline\r\ncontent-type: application/toml\r\ncontent-length: {}\r\n\r\n{body}",
+            "POST {path} HTTP/1.1\r\nhost: paceline\r\ncontent-type: {media}\r\ncontent-length: {}\r\n\r\n{body}",
             body.len()
         );
         self.api.raw(head.as_bytes()).unwrap();
@@ -72,6 +87,12 @@ impl Walk {
         self.text("/v1/apply?dry_run=true", "[[pool]]\nname = 'a'\nstarted = false\n", 200);
         self.text("/v1/apply", "[[pool]]\nname = 'a'\nstarted = false\n", 200);
         self.text("/v1/apply", "[[pool]]\nnam = 'a'\n", 422);
+        let files =
+            |text: &str| json!({ "files": [{ "file": "x.toml", "directory": "/", "text": text }] });
+        self.call("POST", "/v1/apply-files", files("[[resource]]\nname = 'x'\n"), 200);
+        self.call("POST", "/v1/apply-files?dry_run=true", files("[[rule]]\n"), 200);
+        self.call("POST", "/v1/apply-files", files("[[pool]]\nnam = 'a'\n"), 422);
+        self.call("POST", "/v1/apply-files", json!({ "files": [] }), 400);
         self.get("/v1/config", 200);
     }
 
@@ -100,6 +121,12 @@ impl Walk {
             ("/v1/backends", "b", backend, json!({ "health": true, "tls": { "name": "n" } })),
             ("/v1/servers", "b/s", json!({ "address": "127.0.0.1:1" }), json!({ "weight": 3 })),
             ("/v1/frontends", "f", frontend, json!({ "trusted": "10.0.0.0/8" })),
+            (
+                "/v1/sql-targets",
+                "app",
+                json!({ "upstream": "postgresql://db/app", "login": { "user": "web" }, "connections": { "max": 3 } }),
+                json!({ "login": "client", "pooling": "session", "notice": false }),
+            ),
         ];
         for (list, name, new, change) in &all {
             let path = format!("{list}/{name}");
@@ -141,15 +168,22 @@ impl Walk {
         self.call("POST", "/v1/rules/10/enable", json!({}), 200);
         self.call("POST", "/v1/rules/10/disable", json!({}), 200);
         self.call("POST", "/v1/rules", json!({ "raise": 1, "then": "stop" }), 201);
+        self.plain("/v1/rules/import?dry_run=true", RULESET, 200);
+        self.plain("/v1/rules/import", RULESET, 200);
+        self.plain("/v1/rules/import", "version 3\n", 422);
+        self.get("/v1/rules/export", 409);
         self.call("POST", "/v1/rules/save", json!({}), 204);
         self.get("/v1/saved-rules", 200);
         self.get("/v1/saved-rules/10", 200);
         self.call("POST", "/v1/rules/clear", json!({}), 204);
+        self.get("/v1/rules/export", 200);
+        self.delete("/v1/pools/imported", 204);
         self.call("PUT", "/v1/rules/10", json!({}), 201);
     }
 
     fn roles(&mut self) {
         self.call("PUT", "/v1/users/eva", json!({ "role": "viewer" }), 201);
+        self.call("PUT", "/v1/users/eva", json!({ "sql_verifier": VERIFIER }), 200);
         self.get("/v1/users", 200);
         self.get("/v1/users/eva", 200);
         self.delete("/v1/users/eva", 204);

@@ -88,6 +88,13 @@ const TABLE: &[Row] = &[
     ("GET", "/v1/tokens", "", Admin, 200),
     ("POST", "/v1/tokens", r#"{"name": "ci", "role": "viewer"}"#, Admin, 201),
     ("DELETE", "/v1/tokens/none", "", Admin, 404),
+    ("PUT", "/v1/sql-targets/t", r#"{"sqlite": "a.db"}"#, Admin, 201),
+    ("PATCH", "/v1/sql-targets/s", r#"{"notice": false}"#, Operator, 200),
+    ("PATCH", "/v1/sql-targets/s", r#"{"sqlite": "b.db"}"#, Admin, 200),
+    ("DELETE", "/v1/sql-targets/s", "", Admin, 204),
+    ("GET", "/v1/sql-targets", "", Viewer, 200),
+    // One of the rules cannot be expressed.
+    ("GET", "/v1/rules/export", "", Viewer, 409),
     ("GET", "/v1/users", "", Viewer, 200),
     ("PUT", "/v1/users/eva", r#"{"role": "viewer"}"#, Admin, 201),
     ("DELETE", "/v1/users/none", "", Admin, 404),

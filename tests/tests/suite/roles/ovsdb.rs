@@ -19,6 +19,7 @@ const METHODS: &[Row] = &[
     ("monitor", r#"["Paceline", "m1", {"Pool": {}}]"#, Viewer),
     ("monitor_cond", r#"["Paceline", "m2", {"Rule": {}, "User": {}}]"#, Viewer),
     ("monitor", r#"["Paceline", "m3", {"Pool": {}, "Token": {}}]"#, Admin),
+    ("monitor", r#"["Paceline", "m4", {"User": {}, "Sql_Password": {}}]"#, Admin),
     ("lock", r#"["x"]"#, Client),
     ("unlock", r#"["x"]"#, Client),
     ("steal", r#"["y"]"#, Operator),
@@ -35,6 +36,12 @@ const TRANSACTIONS: &[(&str, Need)] = &[
     (r#"["Paceline"]"#, Viewer),
     (r#"["Paceline", {"op": "comment", "comment": "x"}]"#, Viewer),
     (r#"["Paceline", {"op": "select", "table": "Pool", "where": []}]"#, Viewer),
+    (r#"["Paceline", {"op": "select", "table": "User", "where": []}]"#, Viewer),
+    (r#"["Paceline", {"op": "select", "table": "Sql_Password", "where": []}]"#, Admin),
+    (
+        r#"["Paceline", {"op": "insert", "table": "Sql_Target", "row": {"name": "t", "sqlite": "a.db"}}]"#,
+        Admin,
+    ),
     (
         r#"["Paceline", {"op": "wait", "table": "Pool", "where": [], "columns": ["name"],
             "until": "!=", "rows": [], "timeout": 0}]"#,

@@ -6,7 +6,7 @@ use crate::spec::Spec;
 use paceline_types::limits::{FLOWS_MAX, SHARED_FLOWS};
 use paceline_types::{RequestId, Span, Time};
 
-fn fair(mut spec: Spec) -> Spec {
+pub(super) fn fair(mut spec: Spec) -> Spec {
     spec.fair = Some("host".into());
     spec.queue.len_max = 1_000_000;
     spec.queue.total_max = 1_000_000;
@@ -86,7 +86,7 @@ fn weights_share_by_one_to_three() {
     }
 }
 
-/// The least start tag is served next; rank orders within a flow and breaks ties.
+/// The least finish tag is served next; rank orders within a flow and breaks ties.
 #[test]
 fn rank_orders_within_a_flow() {
     let mut kit = Kit::new(fair(spec(Limit::Concurrency(1))));

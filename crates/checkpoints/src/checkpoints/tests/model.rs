@@ -54,9 +54,12 @@ pub struct Counter {
     arrivals: Vec<Time>,
     queue: Vec<Waiter>,
     virtual_time: u128,
-    /// Served shares by which the virtual time has not risen yet, and the flow that was served last.
+    /// Served cost, times 2^20, by which the virtual time has not risen yet.
     unspent: u128,
-    served: Option<u64>,
+    /// The flow that was served last, and the weight that it had then.
+    served: Option<(u64, u128)>,
+    /// The weight of the latest request of each flow.
+    weights: BTreeMap<u64, u128>,
     starts: BTreeMap<u64, u128>,
     finishes: BTreeMap<u64, u128>,
 }
@@ -70,7 +73,8 @@ impl Counter {
         }
         let heads = self.starts.iter().filter_map(|(flow, start)| {
             let mine = (0..self.queue.len()).filter(|i| self.queue[*i].ticket.flow == *flow);
-            mine.min_by_key(of_rank).map(|i| (*start, self.queue[i].ticket.rank, i))
+            let head = mine.min_by_key(of_rank);
+            head.map(|i| (start + self.queue[i].share(), self.queue[i].ticket.rank, i))
         });
         heads.min().map(|(_, _, i)| i)
     }
@@ -81,6 +85,7 @@ impl Counter {
             let finish = self.finishes.get(&flow).copied().unwrap_or(0);
             self.starts.insert(flow, self.virtual_time.max(finish));
         }
+        self.weights.insert(flow, waiter.ticket.weight.into());
         self.queue.push(waiter);
     }
 
@@ -92,23 +97,21 @@ impl Counter {
 
     fn serve(&mut self, fair: bool) -> Option<Waiter> {
         let index = self.head(fair)?;
-        let flows = self.queue.iter().map(|waiter| waiter.ticket.flow).chain(self.served);
-        let sharing = flows.collect::<BTreeSet<_>>().len() as u128;
-        // The least finish tag that a head will have.
-        let heads = self.starts.iter().filter_map(|(flow, start)| {
-            let own = self.queue.iter().filter(|waiter| waiter.ticket.flow == *flow);
-            own.min_by_key(|waiter| waiter.ticket.rank).map(|head| start + head.share())
-        });
-        let end = heads.min().unwrap_or(0);
+        let flows = self.queue.iter().map(|waiter| waiter.ticket.flow);
+        let flows = flows.collect::<BTreeSet<_>>();
+        let served = self.served.filter(|(flow, _)| !flows.contains(flow));
+        let weights = flows.iter().map(|flow| self.weights[flow]);
+        let weights: u128 = weights.chain(served.map(|(_, weight)| weight)).sum();
         let waiter = self.queue.remove(index);
         let flow = waiter.ticket.flow;
         if fair {
-            let start = self.starts[&flow];
-            let risen = self.virtual_time + self.unspent / sharing;
-            self.unspent = if risen > end { 0 } else { self.unspent % sharing } + waiter.share();
-            self.virtual_time = start.max(risen.min(end));
-            self.served = Some(flow);
-            let finish = start + waiter.share();
+            let finish = self.starts[&flow] + waiter.share();
+            let risen = self.virtual_time + self.unspent / weights;
+            let left = if risen > finish { 0 } else { self.unspent % weights };
+            self.unspent = left + u128::from(waiter.ticket.cost) * (1 << 20);
+            let least = self.starts.values().min().copied().unwrap_or(0);
+            self.virtual_time = self.virtual_time.max(least).max(risen.min(finish));
+            self.served = Some((flow, self.weights[&flow]));
             self.finishes.insert(flow, finish);
             self.starts.insert(flow, finish);
         }
@@ -122,6 +125,7 @@ impl Counter {
         }
         if self.queue.is_empty() {
             self.finishes.clear();
+            self.weights.clear();
             (self.virtual_time, self.unspent, self.served) = (0, 0, None);
         }
     }

@@ -1,4 +1,4 @@
-//! The numbers of restored copies, at made-up times.
+//! The numbers of restored copies, at made-up times, and the files.
 
 use super::*;
 use paceline_types::{Uuid, UuidSource};
@@ -60,4 +60,58 @@ fn numbers_go_on_behind_the_file_before_and_never_fall_behind_the_copy() {
     let ahead = database(NOW_US.cast_signed() + 5, "machine");
     let next = restored(5_000, Given::Some(&ahead), NOW_US);
     assert_eq!(next, NOW_US.cast_signed() + 5 + NUMBERS_SKIPPED);
+}
+
+/// An empty directory of a test.
+fn directory(name: &str) -> PathBuf {
+    let directory = std::env::temp_dir().join(format!("paceline-{name}-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&directory);
+    std::fs::create_dir_all(&directory).unwrap();
+    directory
+}
+
+/// Makes the file of a daemon that has given numbers up to `given`.
+fn file(path: &Path, given: i64, machine: &str) {
+    let database = database(given, machine);
+    let mut log = create_file(Arc::new(RealDisk), path, database.schema()).unwrap();
+    write(&database.snapshot(), &mut log).unwrap();
+}
+
+/// The numbers that the file of a daemon has given.
+fn given(path: &Path) -> i64 {
+    let loaded = load_file(Arc::new(RealDisk), path, Mode::ReadOnly).unwrap();
+    Daemon::of(&loaded.database).unwrap().integer(NUMBERS[0])
+}
+
+/// The database is on another volume: `paceline.db` is a symbolic link.
+#[test]
+fn a_database_behind_a_symbolic_link_is_kept_beside_its_file() {
+    for is_damaged in [false, true] {
+        let root = directory("restored-link");
+        let (data, store) = (root.join("data"), root.join("store"));
+        for directory in [&data, &store] {
+            std::fs::create_dir(directory).unwrap();
+        }
+        let (link, real, copy) =
+            (data.join("paceline.db"), store.join("real.db"), root.join("copy"));
+        file(&real, 3_000, "machine");
+        file(&copy, 1_000 + NUMBERS_SKIPPED, "");
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        if is_damaged {
+            std::fs::write(&real, "no database").unwrap();
+        }
+        let before = std::fs::read(&real).unwrap();
+        let restored = restore(&copy, &link, "1").unwrap();
+        assert_eq!(restored.numbers_go_on, !is_damaged);
+        assert!(link.is_symlink(), "the daemon finds its file as before");
+        assert!(given(&link) >= 3_000);
+        assert_eq!(given(&real), given(&link));
+        let kept = restored.kept.unwrap();
+        assert_eq!(kept, store.canonicalize().unwrap().join("real.db.before-restore-1"));
+        assert_eq!(std::fs::read(&kept).unwrap(), before, "the previous file");
+        assert!(!kept.is_symlink());
+        let names = std::fs::read_dir(&data).unwrap().map(|file| file.unwrap().file_name());
+        assert_eq!(names.collect::<Vec<_>>(), ["paceline.db"], "nothing is left beside the link");
+        std::fs::remove_dir_all(&root).unwrap();
+    }
 }

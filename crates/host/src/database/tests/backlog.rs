@@ -56,6 +56,35 @@ fn unread_updates_keep_no_row_d1() {
     assert!(told.len() < 10, "{told:?}");
 }
 
+/// D1: a client that has several monitors of a table gets the updates of each of them combined. An answer in between keeps
+/// its place.
+#[test]
+fn unread_updates_of_several_monitors_are_combined_d1() {
+    let world = World::new("unread-several");
+    let things = world.open(SCHEMA);
+    let (reader, writer) = (world.client(Role::Viewer), world.client(Role::Admin));
+    change(&things, &writer, r#"[{"op": "insert", "table": "Thing", "row": {}}]"#);
+    for number in 0..3 {
+        ask(&things, &reader, number);
+    }
+    assert_eq!(received(&reader).len(), 3);
+    let text = "x".repeat(20_000);
+    let change_often = || {
+        for at in 0..400 {
+            set_name(&things, &writer, &format!("{at}{text}"));
+        }
+    };
+    change_often();
+    assert!(reader.outbox.closed().is_none(), "24 MB are kept for one client");
+    things.answer(&reader, ticket("between"), Reply::Text(b"[]".to_vec()));
+    change_often();
+    assert!(reader.outbox.closed().is_none(), "24 MB are kept for one client");
+    let told = received(&reader);
+    let answer = told.iter().position(|item| item == "reply between").unwrap();
+    assert!(answer >= 6 && told.len() - answer > 3, "{told:?}");
+    assert!(told.len() < 30, "{} items", told.len());
+}
+
 /// D1: the values that several unread updates to one client keep count, not only their text.
 #[test]
 fn values_that_unread_updates_keep_count_d1() {

@@ -290,3 +290,55 @@ fn a_commit_looks_at_monitors_of_changed_tables_only() {
     world.host.end_session(&viewer);
     assert_eq!((groups("Thing"), groups("Other")), (0, 0));
 }
+
+const THREE_TABLES: &str = r#"{"name": "Things", "version": "1.0.0", "tables": {
+    "A": {"isRoot": true, "columns": {"name": {"type": "string"}}},
+    "B": {"isRoot": true, "columns": {"name": {"type": "string"}}},
+    "C": {"isRoot": true, "columns": {"name": {"type": "string"}}}}}"#;
+
+/// A commit that is told to some clients alone finds their monitors of the changed tables, by client and id, each once.
+#[test]
+fn the_monitors_of_some_clients_are_found_by_table() {
+    let world = World::new("concerned");
+    let things = world.open(THREE_TABLES);
+    let schema = things.schema();
+    let sessions: Vec<_> = (0..8).map(|_| world.client(Role::Viewer)).collect();
+    let mut made = Vec::new();
+    for (at, session) in sessions.iter().enumerate() {
+        for id in 0..6 {
+            // Every third monitor watches two tables, and some clients watch one table only.
+            let first = ["A", "B", "C"][(at * id) % 3];
+            let second = ["A", "B", "C"][(at * id + usize::from(id % 3 == 0)) % 3];
+            let requests = match first == second {
+                true => format!(r#"{{"{first}": {{}}}}"#),
+                false => format!(r#"{{"{first}": {{}}, "{second}": {{}}}}"#),
+            };
+            let asked =
+                WatchRequest { requests: parse(&requests), ..request(id, Version::V2, None) };
+            things.watch(session, asked).unwrap();
+            made.push((at, id, [first, second]));
+        }
+    }
+    things.flush_blocking();
+    // Some end again.
+    things.unwatch(&sessions[2], ticket("u"), ticket("3"));
+    things.flush_blocking();
+    world.host.end_session(&sessions[5]);
+    made.retain(|(at, id, _)| (*at, *id) != (2, 3) && *at != 5);
+    for tables in [&["A"][..], &["B"], &["A", "B"], &["A", "C"], &["A", "B", "C"], &[]] {
+        for only in 0..256_usize {
+            let is_wanted = |at: usize| only >> at & 1 == 1;
+            let wanted = (0..8).filter(|at| is_wanted(*at)).map(|at| sessions[at].id).collect();
+            let ids = tables.iter().map(|table| schema.table_id(table).unwrap());
+            let watchers = things.watchers();
+            let found = watchers.concerned(ids, &wanted);
+            let found: Vec<_> = found.into_iter().map(|(of, id, _)| (of, id.clone())).collect();
+            let expected: Vec<_> = made
+                .iter()
+                .filter(|(at, _, of)| is_wanted(*at) && of.iter().any(|of| tables.contains(of)))
+                .map(|(at, id, _)| (sessions[*at].id, ticket(&id.to_string())))
+                .collect();
+            assert_eq!(found, expected, "{tables:?} {only:08b}");
+        }
+    }
+}

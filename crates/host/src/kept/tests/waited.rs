@@ -2,7 +2,7 @@
 
 use super::{World, claiming_new, leased};
 use crate::{Admission, PlaceHash, Terms, Waiting};
-use paceline_types::{RequestId, Span};
+use paceline_types::{Reason, Request, RequestId, Span};
 
 fn place(number: u8) -> Option<PlaceHash> {
     Some(PlaceHash([number; 32]))
@@ -34,6 +34,15 @@ fn line(world: &World, last: &Waiting) -> Vec<RequestId> {
 fn rows(world: &World) -> usize {
     let own = &world.host().keeper().unwrap().own;
     own.own_rows(crate::own::WAITER_TABLE, |_, _| Some(())).len()
+}
+
+/// The holders that each waiter of the last run may wait for.
+fn rows_beside(world: &World) -> Vec<Vec<u64>> {
+    let own = &world.host().keeper().unwrap().own;
+    own.own_rows(crate::own::WAITER_TABLE, |table, row| {
+        let waiter = crate::kept::LeftWaiter::read(table, row)?;
+        Some(waiter.beside.iter().map(|id| id.0).collect())
+    })
 }
 
 /// A run whose holder stays, and that shut down in order while these places waited.
@@ -109,6 +118,101 @@ fn places_that_cannot_be_deleted_are_not_used_j5() {
     world.inject("");
     world.host().shut_down();
     assert_eq!(rows(&world), 0);
+}
+
+/// A request of a session was submitted before another one of that session was granted what both want. It waits for
+/// that holder, before and after an orderly shutdown.
+#[test]
+fn a_waiter_that_came_before_its_own_session_held_waits_on() {
+    let mut world = World::new("beside");
+    let mut session = super::session(world.host(), Some(Span::from_secs(30)), vec![]).0.id;
+    let mut held = world.admit(claiming_new("r"), leased());
+    let ask = |world: &World, session, resource: &str, number| {
+        let request = Request { session: Some(session), ..claiming_new(resource) };
+        let terms = Terms { place: place(number), ..leased() };
+        world.host().control().admit_kept(request, terms).unwrap()
+    };
+    let waits = |admission| match admission {
+        Admission::Waiting(waiting) => waiting,
+        other => panic!("{other:?}"),
+    };
+    let first = waits(ask(&world, session, "r", 1));
+    let mut second = waits(ask(&world, session, "r", 2));
+    held.settle();
+    held = world.runtime().block_on(first).unwrap().unwrap();
+    // The relation outlives any number of shutdowns.
+    for _ in 0..2 {
+        world.written();
+        world.host().retire();
+        let held_id = held.id();
+        std::mem::forget(held);
+        world.host().shut_down();
+        drop(second);
+        world.kill();
+        assert_eq!(rows_beside(&world), [[held_id.0]]);
+        session = super::session(world.host(), Some(Span::from_secs(30)), vec![]).0.id;
+        held = world.restore_one(session);
+        world.host().open_for_service();
+        // A new request of the session would wait for itself.
+        let Admission::Refused(_, refusal) = ask(&world, session, "r", 3) else { panic!() };
+        assert!(matches!(refusal.reason, Reason::BlocksItself { .. }), "{refusal}");
+        second = waits(ask(&world, session, "r", 2));
+        assert!(before(&world, &second) > Span::ZERO);
+        world.host().control().wake();
+        assert!(world.host().control().why(second.id()).is_some(), "no circle is found later");
+    }
+    held.settle();
+    assert!(world.runtime().block_on(second).unwrap().is_ok());
+}
+
+/// A waiter that was granted its other claim after it was submitted is nested in the holder as before: a circle with
+/// another session is found.
+#[test]
+fn a_waiter_that_came_after_its_own_session_held_is_nested_as_before_c2() {
+    let mut world = World::new("nested");
+    let begin =
+        |world: &World| super::session(world.host(), Some(Span::from_secs(30)), vec![]).0.id;
+    let ask = |world: &World, session, resource: &str, number| {
+        let request = Request { session: Some(session), ..claiming_new(resource) };
+        let terms = Terms { place: place(number), ..leased() };
+        world.host().control().admit_kept(request, terms).unwrap()
+    };
+    let (own, other) = (begin(&world), begin(&world));
+    let Admission::Started(a) = ask(&world, own, "a", 1) else { panic!() };
+    let Admission::Started(b) = ask(&world, other, "b", 2) else { panic!() };
+    let Admission::Waiting(waiting) = ask(&world, own, "b", 3) else { panic!() };
+    world.written();
+    world.host().retire();
+    std::mem::forget((a, b));
+    world.host().shut_down();
+    drop(waiting);
+    world.kill();
+    let (own, other) = (begin(&world), begin(&world));
+    let keeper = world.host().keeper().unwrap();
+    let permits = keeper.take_over().unwrap().permits;
+    let restored = permits.iter().zip([own, other]);
+    let held: Vec<_> =
+        restored.map(|(permit, session)| keeper.restore_permit(permit, Some(session))).collect();
+    world.host().open_for_service();
+    let Admission::Waiting(waiting) = ask(&world, own, "b", 3) else { panic!() };
+    assert!(before(&world, &waiting) > Span::ZERO);
+    let Admission::Refused(_, refusal) = ask(&world, other, "a", 4) else { panic!() };
+    assert!(matches!(refusal.reason, Reason::Deadlock { .. }), "{refusal}");
+    drop(held);
+}
+
+/// A request that is refused as it is submitted keeps its place for another attempt.
+#[test]
+fn a_refusal_does_not_use_the_place() {
+    let world = ended("refused", &[1]);
+    world.restore();
+    let mut request = claiming_new("r");
+    request.locks = vec!["leader".into()];
+    request.session = Some(super::session(world.host(), None, vec![]).0.id);
+    let terms = Terms { place: place(1), ..leased() };
+    let admission = world.host().control().admit_kept(request, terms).unwrap();
+    assert!(matches!(admission, Admission::Refused(..)), "{admission:?}");
+    assert!(before(&world, &wait(&world, place(1))) > Span::ZERO);
 }
 
 /// Waiters for a lock, and a place that belongs to a waiter for another lock.

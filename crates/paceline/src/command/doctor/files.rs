@@ -17,6 +17,9 @@ const ENTRIES_MAX: usize = 10_000;
 
 /// All checks of a data directory.
 pub(super) fn look(data: &Path) -> Vec<Finding> {
+    if let Some(foreign) = foreign(data) {
+        return vec![foreign];
+    }
     let mut findings = vec![directory(data)];
     if !data.is_dir() || is_closed_to_us(data) {
         return findings;
@@ -72,6 +75,22 @@ pub(super) fn database(path: &Path) -> Option<Finding> {
         }
         None => Finding::ok(what, format!("all {} records of {name} are whole", recovery.records)),
     })
+}
+
+/// A directory that can be read and has no file of a daemon. The mode of another program's directory is not checked.
+fn foreign(data: &Path) -> Option<Finding> {
+    const OWN: [&str; 5] = ["paceline.db", "token", "secret", "audit.log", "api.sock"];
+    let mut entries = std::fs::read_dir(data).ok()?.take(ENTRIES_MAX).filter_map(Result::ok);
+    let is_own = |name: &std::ffi::OsStr| {
+        OWN.iter().any(|own| name.as_encoded_bytes().starts_with(own.as_bytes()))
+    };
+    if entries.any(|entry| is_own(&entry.file_name())) {
+        return None;
+    }
+    let name = data.display();
+    let message = format!("{name} is no data directory of Paceline: it has none of its files");
+    let next = format!("name another with --data DIR, or begin one: paceline serve --data {name}");
+    Some(Finding::fail("data directory", message, next))
 }
 
 /// Whether this user may not read a directory.
@@ -246,7 +265,24 @@ mod tests {
         let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir(&path).unwrap();
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o700)).unwrap();
+        let database = path.join("paceline.db");
+        std::fs::write(&database, "").unwrap();
+        std::fs::set_permissions(&database, PermissionsExt::from_mode(0o600)).unwrap();
         path
+    }
+
+    /// A directory of something else gets no advice about its mode.
+    #[test]
+    fn a_directory_without_files_of_paceline_is_not_judged() {
+        let data = scratch("foreign");
+        std::fs::remove_file(data.join("paceline.db")).unwrap();
+        std::fs::write(data.join("notes.txt"), "").unwrap();
+        std::fs::set_permissions(&data, PermissionsExt::from_mode(0o777)).unwrap();
+        let findings = look(&data);
+        assert!(findings.len() == 1 && findings[0].state == State::Fail, "{findings:?}");
+        assert!(findings[0].message.contains("is no data directory of Paceline"), "{findings:?}");
+        assert!(!findings[0].next.as_ref().unwrap().contains("chmod"), "{findings:?}");
+        std::fs::remove_dir_all(&data).unwrap();
     }
 
     #[test]

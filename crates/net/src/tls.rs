@@ -1,15 +1,15 @@
-//! TLS at a frontend: certificates by server name, and the protocols to offer. TLS to servers is in `tls/client.rs`.
+//! TLS for clients: certificates by server name, and the protocols to offer. TLS to servers is in `tls/client.rs`.
 
 mod client;
 mod trust;
 
-pub(crate) use client::{ClientTls, name_of, why};
-pub(crate) use trust::Roots;
+pub use client::{ClientTls, name_of, why};
+pub use trust::Roots;
 
-use paceline_net::buffer::Prefixed;
-use paceline_net::file;
-use paceline_net::stream::{Socket, Stream};
-use paceline_routing::Frontend;
+use crate::buffer::Prefixed;
+use crate::file;
+use crate::stream::{Socket, Stream};
+use paceline_routing::Certificate;
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -23,9 +23,9 @@ use tokio_rustls::TlsAcceptor;
 /// Longest file of certificates or of a key.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// The TLS of one frontend.
+/// The TLS that clients are offered.
 #[derive(Clone)]
-pub(crate) struct Tls(TlsAcceptor);
+pub struct Tls(TlsAcceptor);
 
 impl std::fmt::Debug for Tls {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -34,14 +34,18 @@ impl std::fmt::Debug for Tls {
 }
 
 impl Tls {
-    /// Reads the certificates of a frontend; none if it has none.
-    pub fn new(frontend: &Frontend) -> Result<Option<Self>, String> {
-        if frontend.certificates.is_empty() {
+    /// Reads the certificates; none if the list is empty. `protocols` are offered in this order (ALPN).
+    ///
+    /// # Errors
+    ///
+    /// When a file cannot be read, or a key does not match its certificate.
+    pub fn new(files: &[Certificate], protocols: &[&[u8]]) -> Result<Option<Self>, String> {
+        if files.is_empty() {
             return Ok(None);
         }
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let mut certificates = Certificates::default();
-        for files in &frontend.certificates {
+        for files in files {
             certificates.add(load(&files.certificate, &files.key, &provider)?);
         }
         let mut config = ServerConfig::builder_with_provider(provider)
@@ -52,10 +56,7 @@ impl Tls {
         // Clients may resume a session at any worker, and after many other clients.
         config.ticketer =
             rustls::crypto::ring::Ticketer::new().map_err(|error| error.to_string())?;
-        if frontend.http2 {
-            config.alpn_protocols.push(b"h2".to_vec());
-        }
-        config.alpn_protocols.push(b"http/1.1".to_vec());
+        config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
         Ok(Some(Self(TlsAcceptor::from(Arc::new(config)))))
     }
 

@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// The certificates that the system trusts. They are read when they are first needed, once for all backends that are
 /// read together.
 #[derive(Debug, Default)]
-pub(crate) struct Roots(Option<Result<Arc<RootCertStore>, String>>);
+pub struct Roots(Option<Result<Arc<RootCertStore>, String>>);
 
 impl Roots {
     fn system(&mut self) -> Result<Arc<RootCertStore>, String> {

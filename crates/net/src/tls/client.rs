@@ -5,7 +5,7 @@
 
 use super::load;
 use super::trust::{Roots, verifier};
-use paceline_net::stream::Socket;
+use crate::stream::Socket;
 use paceline_routing::{Address, BackendTls, Certificate};
 use rustls::client::Resumption;
 use rustls::pki_types::ServerName;
@@ -21,7 +21,8 @@ use tokio_rustls::client::TlsStream;
 const SESSIONS_MAX: usize = 1_024;
 
 /// The TLS of one backend.
-pub(crate) struct ClientTls {
+pub struct ClientTls {
+    /// The settings that it was made from.
     pub spec: BackendTls,
     /// None if the files could not be read. Then no server is connected to, least of all without TLS.
     connector: Option<TlsConnector>,
@@ -34,8 +35,12 @@ impl std::fmt::Debug for ClientTls {
 }
 
 impl ClientTls {
-    /// Reads the files of a backend.
-    pub fn new(spec: &BackendTls, roots: &mut Roots) -> Result<Self, String> {
+    /// Reads the files of a backend. `protocol` is offered to servers (ALPN).
+    ///
+    /// # Errors
+    ///
+    /// When a file cannot be read, or a key does not match its certificate.
+    pub fn new(spec: &BackendTls, roots: &mut Roots, protocol: &[u8]) -> Result<Self, String> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let verifier = verifier(spec, roots, &provider)?;
         let config = ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -51,7 +56,7 @@ impl ClientTls {
             }
             None => config.with_no_client_auth(),
         };
-        config.alpn_protocols.push(b"http/1.1".to_vec());
+        config.alpn_protocols.push(protocol.to_vec());
         config.resumption = Resumption::in_memory_sessions(SESSIONS_MAX);
         let connector = Some(TlsConnector::from(Arc::new(config)));
         Ok(Self { spec: spec.clone(), connector })
@@ -71,6 +76,7 @@ impl ClientTls {
         known.filter(is_enough).map_or_else(|| Arc::new(Self::unready(spec)), Arc::clone)
     }
 
+    /// Whether its files could be read.
     pub const fn is_ready(&self) -> bool {
         self.connector.is_some()
     }
@@ -87,13 +93,13 @@ impl ClientTls {
 
 /// The server name for a server at this address. If there is none, the settings were checked to verify nothing. An IP
 /// address is not sent.
-pub(crate) fn name_of(spec: &BackendTls, address: &Address) -> ServerName<'static> {
+pub fn name_of(spec: &BackendTls, address: &Address) -> ServerName<'static> {
     let name = spec.name_of(address).and_then(|name| ServerName::try_from(name.into_string()).ok());
     name.unwrap_or_else(|| ServerName::from(IpAddr::V4(Ipv4Addr::UNSPECIFIED)))
 }
 
 /// Why TLS failed, for clients. Names and authorities are not disclosed to them.
-pub(crate) fn why(error: &io::Error) -> Option<&'static str> {
+pub fn why(error: &io::Error) -> Option<&'static str> {
     use rustls::Error;
     let inner = error.get_ref()?.downcast_ref::<Error>()?;
     Some(match inner {
@@ -137,8 +143,8 @@ mod tests {
         let missing = BackendTls { ca: Some("/none".into()), ..BackendTls::default() };
         let trusting = BackendTls { verify: false, ..BackendTls::default() };
         let mut roots = Roots::default();
-        assert!(ClientTls::new(&missing, &mut roots).is_err());
-        let known = Arc::new(ClientTls::new(&trusting, &mut roots).unwrap());
+        assert!(ClientTls::new(&missing, &mut roots, b"http/1.1").is_err());
+        let known = Arc::new(ClientTls::new(&trusting, &mut roots, b"http/1.1").unwrap());
         let other = BackendTls { name: Some("a.test".into()), ..trusting.clone() };
         assert!(Arc::ptr_eq(&ClientTls::kept(Some(&known), &other), &known));
         let unready = ClientTls::kept(Some(&known), &missing);
