@@ -81,7 +81,7 @@ pub(crate) trait Object: Send + Sync + 'static {
         Ok(transaction)
     }
 
-    /// Warns of the use of an object that was just deleted, where that goes on.
+    /// Warns if a request still uses an object that was just deleted.
     fn still_used(_app: &App, _key: &str) -> Option<String> {
         None
     }

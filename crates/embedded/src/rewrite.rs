@@ -189,7 +189,7 @@ impl<'t, 'a> Rewriter<'t, 'a> {
                 Ok(())
             }
             Kind::Dot => {
-                // The operand goes on: `a.b` begins at `a`.
+                // The operand continues: `a.b` begins at `a`.
                 self.at += 1;
                 self.out.push(".".into());
                 Ok(())

@@ -16,8 +16,8 @@ use rusqlite::types::{Value, ValueRef};
 use std::time::Instant;
 
 impl Session {
-    /// Runs a portal, or goes on with it. `rows_max` is 0 for all rows; `describes` is for a Query, whose columns
-    /// nobody has described.
+    /// Runs a portal, or continues it. `rows_max` is 0 for all rows; `describes` is for a Query, whose columns
+    /// were not described.
     pub(super) fn execute(
         &mut self,
         portal: &mut Portal,

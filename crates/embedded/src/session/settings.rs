@@ -6,7 +6,7 @@ use paceline_postgres::wire::SqlState;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The parameters that exist: name, default, and whether the client is told of a change.
+/// The parameters that exist: name, default, and whether changes are reported to the client.
 const PARAMETERS: &[(&str, &str, bool)] = &[
     ("application_name", "", true),
     ("bytea_output", "hex", false),
@@ -98,7 +98,7 @@ impl Settings {
         self.values.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// Those that the client is told of.
+    /// Those that are reported to the client.
     pub fn reported(&self) -> Vec<(&'static str, String)> {
         let reported = PARAMETERS.iter().filter(|(_, _, is_reported)| *is_reported);
         let value = |name: &str| self.values.get(name).cloned().unwrap_or_default();
